@@ -1,0 +1,32 @@
+# make demo | make test | make bench: each installs what is missing, builds, runs.
+BUILD := build/release
+JOBS ?= $(shell nproc)
+
+.PHONY: demo test bench build setup configure format clean
+
+setup:
+	tools/setup.sh
+
+configure: setup
+	@test -f $(BUILD)/build.ninja || cmake --preset release
+
+demo: configure
+	cmake --build $(BUILD) --target slift -j $(JOBS)
+	$(BUILD)/slift demo
+
+build: configure
+	cmake --build $(BUILD) -j $(JOBS)
+
+test: build
+	ctest --test-dir $(BUILD) --output-on-failure
+
+bench: configure
+	tools/setup.sh bench
+	cmake --build $(BUILD) --target bench_mlp_training -j $(JOBS)
+	/usr/bin/python3 bench/mlp_training.py $(BUILD)/bench/bench_mlp_training
+
+format:
+	tools/check_format.sh --fix
+
+clean:
+	rm -rf build

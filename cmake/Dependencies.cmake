@@ -1,0 +1,40 @@
+# Libraries. What is required stops with an error; what is optional says in one line what is off.
+if(SLIFT_BUNDLE)
+  list(PREPEND CMAKE_INCLUDE_PATH ${SLIFT_BUNDLE}/include)
+endif()
+
+find_package(Torch REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+find_package(HDF5 REQUIRED COMPONENTS C)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PNG REQUIRED)
+find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
+find_path(TOMLPP_INCLUDE toml++/toml.h REQUIRED)
+
+# LibTorch as a system library: its headers are not held to our warnings.
+add_library(slift_torch INTERFACE)
+target_include_directories(slift_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
+target_link_libraries(slift_torch INTERFACE ${TORCH_LIBRARIES})
+separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
+target_compile_options(slift_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${torch_flags}>)
+
+# As little of HDF5 as is used: its CMake module also adds include paths that must be system ones.
+add_library(slift_hdf5 INTERFACE)
+target_include_directories(slift_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
+target_link_libraries(slift_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+
+set(chart_candidates
+    ${SLIFT_BUNDLE}/chart.min.js
+    /usr/share/javascript/chart.js/chart.min.js)
+set(SLIFT_CHART_JS "")
+foreach(candidate ${chart_candidates})
+  if(EXISTS ${candidate})
+    set(SLIFT_CHART_JS ${candidate})
+    break()
+  endif()
+endforeach()
+if(NOT SLIFT_CHART_JS)
+  message(STATUS "slift: Chart.js not found, reports will have pictures but no charts")
+endif()

@@ -1,0 +1,48 @@
+# slift_library(name DEPENDS folder... [LINK target...] [TORCH]): the static library of one folder.
+# All its *.cc become the library, its *_test.cc one GoogleTest program. DEPENDS lists the folders
+# it may include from; TORCH adds LibTorch and the shared precompiled header.
+if(SLIFT_TESTS)
+  find_package(GTest REQUIRED)
+  include(GoogleTest)
+endif()
+
+function(slift_test target)
+  target_link_libraries(${target} PRIVATE GTest::gtest GTest::gtest_main slift_flags)
+  target_compile_definitions(${target} PRIVATE
+    SLIFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SLIFT_PROGRAM="$<TARGET_FILE:slift>")
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600 ${ARGN})
+endfunction()
+
+function(slift_library name)
+  cmake_parse_arguments(ARG "TORCH" "" "DEPENDS;LINK;SOURCES" ${ARGN})
+  file(GLOB sources CONFIGURE_DEPENDS *.cc cpu/*.cc)
+  set(tests ${sources})
+  list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  add_library(slift_${name} STATIC ${sources} ${ARG_SOURCES})
+  list(TRANSFORM ARG_DEPENDS PREPEND slift_)
+  target_link_libraries(slift_${name} PUBLIC ${ARG_DEPENDS} ${ARG_LINK} slift_flags)
+  if(ARG_TORCH)
+    target_link_libraries(slift_${name} PUBLIC slift_torch)
+    slift_use_torch_header(slift_${name})
+  endif()
+  if(SLIFT_TESTS AND tests)
+    add_executable(${name}_tests ${tests})
+    target_link_libraries(${name}_tests PRIVATE slift_${name})
+    if(ARG_TORCH)
+      slift_use_torch_header(${name}_tests)
+    endif()
+    slift_test(${name}_tests LABELS unit)
+  endif()
+endfunction()
+
+# LibTorch's headers take longer to parse than all of ours; they are parsed once.
+function(slift_use_torch_header target)
+  if(NOT TARGET slift_torch_header)
+    file(WRITE ${PROJECT_BINARY_DIR}/torch_header.cc "")
+    add_library(slift_torch_header OBJECT ${PROJECT_BINARY_DIR}/torch_header.cc)
+    target_link_libraries(slift_torch_header PRIVATE slift_core slift_torch)
+    target_precompile_headers(slift_torch_header PRIVATE <torch/torch.h> <fmt/format.h>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM slift_torch_header)
+endfunction()

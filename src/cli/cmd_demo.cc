@@ -1,0 +1,35 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/command.h"
+#include "core/progress.h"
+#include "studies/demo.h"
+
+namespace slift::cli {
+
+void declare_demo(CLI::App& app) {
+  auto out = std::make_shared<std::string>("runs/demo");
+  app.add_option("--out,-o", *out, "Folder for data, runs and report")->capture_default_str();
+  app.callback([out] {
+    const DemoResult r = run_demo(*out);
+    const auto row = [&r](const char* name, double value) {
+      return fmt::format("{:<28} {:>10.4f} {:>9.2f}\n", name, value, value / r.floor);
+    };
+    print_result(
+        {{"seconds", r.seconds},
+         {"floor", r.floor},
+         {"lifted", r.lifted},
+         {"deterministic", r.deterministic},
+         {"lifted_ratio", r.lifted / r.floor},
+         {"deterministic_ratio", r.deterministic / r.floor},
+         {"report", r.report.string()}},
+        fmt::format("\n{:<28} {:>10} {:>9}\n", "Duffing, 4096 vs 4096", "sliced W2", "x floor") +
+            row("truth vs truth (floor)", r.floor) + row("lifted model", r.lifted) +
+            row("deterministic baseline", r.deterministic) +
+            fmt::format("\n{} for everything; look at {}\n", format_duration(r.seconds),
+                        r.report.string()));
+  });
+}
+
+}  // namespace slift::cli

@@ -1,0 +1,152 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "cli/command.h"
+#include "core/atomic_file.h"
+#include "core/errors.h"
+#include "data/normaliser.h"
+#include "nets/transition_model.h"
+#include "tensor/safetensors.h"
+#include "training/checkpoint.h"
+#include "training/config.h"
+
+namespace slift::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+json describe_trajectories(const fs::path& path, bool stats) {
+  const TrajectoryReader reader(path);
+  const TrajectoryInfo& info = reader.info();
+  json result = {
+      {"kind", "trajectories"},          {"members", info.members}, {"steps", info.steps},
+      {"state_shape", info.state_shape}, {"dt", info.dt},           {"system", info.system},
+      {"boundary", info.boundary},       {"seed", info.seed},       {"fields", info.fields}};
+  if (stats) result["stats"] = fit_normaliser(reader, info.members).to_json();
+  return result;
+}
+
+json describe_safetensors(const fs::path& path) {
+  const SafeTensorsHeader header = read_safetensors_header(path);
+  std::int64_t parameters = 0;
+  for (const auto& [name, entry] : header.entries) {
+    std::int64_t count = 1;
+    for (const std::int64_t n : entry.shape) count *= n;
+    parameters += count;
+  }
+  json result = {
+      {"kind", "safetensors"}, {"tensors", header.entries.size()}, {"parameters", parameters}};
+  const auto spec = header.metadata.find("slift");
+  if (spec == header.metadata.end()) return result;
+  const ModelSpec model =
+      ModelSpec::from_json(json::parse(spec->second, nullptr, false), path.string());
+  result["kind"] = "model";
+  result["model"] = model.to_json();
+  return result;
+}
+
+json describe_config(const fs::path& path) {
+  TrainConfig config;
+  ConfigSchema schema = config.schema();
+  schema.apply_file(path);
+  return {{"kind", "config"}, {"config", schema.to_json()}};
+}
+
+json describe_metrics_log(const fs::path& path) {
+  std::ifstream in(path);
+  require(in.good(), "{}: cannot read", path.string());
+  std::int64_t lines = 0;
+  json last;
+  for (std::string line; std::getline(in, line); ++lines) {
+    const json entry = json::parse(line, nullptr, false);
+    require(entry.is_object(), "{}: line {} is not a JSON object", path.string(), lines + 1);
+    last = entry;
+  }
+  return {{"kind", "metrics"}, {"lines", lines}, {"last", last}};
+}
+
+json describe_evaluation(const fs::path& path) {
+  json evaluation = json::parse(read_file(path), nullptr, false);
+  require(evaluation.is_object() && evaluation.value("format", "") == "slift-evaluation",
+          "{}: not a file that slift writes", path.string());
+  json result = {{"kind", "evaluation"}};
+  for (const char* key : {"system", "generated", "truth", "members", "quantity"}) {
+    result[key] = evaluation.value(key, json());
+  }
+  for (const char* key : {"sliced_w2", "exact_w2"}) {
+    if (!evaluation.contains(key)) continue;
+    result[key] = evaluation[key];
+    result[key].erase("over_time");
+  }
+  return result;
+}
+
+json describe_folder(const fs::path& path) {
+  if (fs::exists(path / "state.safetensors")) {
+    return {{"kind", "checkpoint"}, {"counters", CheckpointFolder::load(path).counters}};
+  }
+  require(fs::exists(path / "config.toml"), "{}: not a run folder: it has no config.toml",
+          path.string());
+  const auto newest = CheckpointFolder(path).newest();
+  json result = {{"kind", "run"},
+                 {"config", describe_config(path / "config.toml")["config"]},
+                 {"checkpoint", newest ? json(newest->string()) : json()}};
+  for (const char* name : {"model.safetensors", "rollout.h5", "evaluation.json", "report.html"}) {
+    result["has"][name] = fs::exists(path / name);
+  }
+  if (fs::exists(path / "metrics.jsonl")) {
+    result["metrics"] = describe_metrics_log(path / "metrics.jsonl");
+  }
+  return result;
+}
+
+json describe(const fs::path& path, bool stats) {
+  require(fs::exists(path), "{}: no such file or folder", path.string());
+  if (fs::is_directory(path)) return describe_folder(path);
+  const std::string kind = path.extension().string();
+  if (kind == ".safetensors") return describe_safetensors(path);
+  if (kind == ".toml") return describe_config(path);
+  if (kind == ".jsonl") return describe_metrics_log(path);
+  if (kind == ".json") return describe_evaluation(path);
+  return describe_trajectories(path, stats);
+}
+
+// Nested objects as indented "key  value" lines.
+std::string as_text(const json& object, int indent = 0) {
+  std::string text;
+  for (const auto& [key, value] : object.items()) {
+    const std::string pad(static_cast<std::size_t>(indent), ' ');
+    if (value.is_object() && !value.empty()) {
+      text += fmt::format("{}{}\n{}", pad, key, as_text(value, indent + 2));
+    } else {
+      text += fmt::format("{}{:<{}} {}\n", pad, key, std::max(1, 18 - indent),
+                          value.is_string() ? value.get<std::string>() : value.dump());
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+void declare_info(CLI::App& app) {
+  struct Options {
+    std::string path;
+    bool stats = false;
+  };
+  auto o = std::make_shared<Options>();
+  app.add_option("path", o->path,
+                 "Trajectory file, model, checkpoint or run folder, config, metrics.jsonl, "
+                 "evaluation.json")
+      ->required();
+  app.add_flag("--stats", o->stats, "Trajectories: read all of them and give mean and deviations");
+  app.callback([o] {
+    const json result = describe(o->path, o->stats);
+    print_result(result, as_text(result));
+  });
+}
+
+}  // namespace slift::cli

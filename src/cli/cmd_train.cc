@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "cli/command.h"
+#include "core/progress.h"
+#include "tensor/runtime.h"
+#include "training/trainer.h"
+
+namespace slift::cli {
+
+void declare_train(CLI::App& app) {
+  struct Options {
+    std::string config, out, data, device;
+    std::int64_t seed = -1;
+    bool resume = false, overwrite = false;
+    std::vector<std::string> settings;
+  };
+  auto o = std::make_shared<Options>();
+  app.add_option("config", o->config, "TOML file (docs/config.md lists every key)")->required();
+  app.add_option("--out,-o", o->out, "Run folder; default runs/<name of the config>");
+  app.add_option("--data", o->data, "Training trajectories, in place of data.path");
+  app.add_option("--device", o->device, "cpu or cuda, in place of train.device");
+  app.add_option("--seed,-s", o->seed, "In place of the config's seed");
+  app.add_option("--set", o->settings, "Any key, as section.key=value");
+  app.add_flag("--resume", o->resume, "Continue from the newest checkpoint, or start");
+  app.add_flag("--overwrite", o->overwrite, "Replace a run that is in the folder already");
+  app.callback([o] {
+    TrainConfig config;
+    ConfigSchema schema = config.schema();
+    schema.apply_file(o->config);
+    for (const std::string& setting : o->settings) schema.apply_setting(setting);
+    if (!o->data.empty()) schema.apply_setting("data.path=" + o->data);
+    if (!o->device.empty()) schema.apply_setting("train.device=" + o->device);
+    if (o->seed >= 0) config.seed = o->seed;
+    if (common_flags().threads > 0) config.threads = common_flags().threads;
+    set_threads(config.threads);
+    const std::string run =
+        o->out.empty() ? "runs/" + std::filesystem::path(o->config).stem().string() : o->out;
+    const TrainResult result = train(config, {run, o->resume, o->overwrite});
+    print_result({{"run", run},
+                  {"model", result.model.string()},
+                  {"iterations", result.iterations},
+                  {"parameters", result.parameters},
+                  {"loss", result.loss},
+                  {"seconds", result.seconds}},
+                 fmt::format("{}: loss {:.3e} after {} iterations, {}", result.model.string(),
+                             result.loss, result.iterations, format_duration(result.seconds)));
+  });
+}
+
+}  // namespace slift::cli

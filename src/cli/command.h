@@ -1,0 +1,45 @@
+// One subcommand of `slift`: a function that declares its options and what to run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace slift::cli {
+
+struct Command {
+  const char* name;
+  const char* summary;
+  const char* example;  // shown by --help
+  void (*declare)(CLI::App& app);
+};
+
+// All commands, in the order of `slift --help`.
+const std::vector<Command>& commands();
+
+// Flags every command has; applied before a command runs.
+struct CommonFlags {
+  bool quiet = false, json = false;
+  std::int64_t threads = 0;
+};
+CommonFlags& common_flags();
+
+// Ends a command: with --json one line of JSON on standard output, otherwise `text` (if any).
+void print_result(const nlohmann::json& result, const std::string& text);
+
+// A run folder's model file, or the path itself if it is a file.
+std::string model_path(const std::string& run_or_file);
+
+void declare_simulate(CLI::App& app);
+void declare_import(CLI::App& app);
+void declare_info(CLI::App& app);
+void declare_train(CLI::App& app);
+void declare_rollout(CLI::App& app);
+void declare_evaluate(CLI::App& app);
+void declare_report(CLI::App& app);
+void declare_doctor(CLI::App& app);
+void declare_demo(CLI::App& app);
+
+}  // namespace slift::cli

@@ -1,0 +1,37 @@
+// Files that appear whole or not at all: written aside, synced, renamed.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+namespace slift {
+
+// Owns the path `final.partial` while something is written there. commit() syncs it and renames it
+// over `final`; without commit() the destructor removes it, so a failure leaves nothing behind.
+class PartialFile {
+ public:
+  // Creates missing parent folders. Throws UserError when that is impossible.
+  explicit PartialFile(std::filesystem::path final_path);
+  ~PartialFile();
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+
+  const std::filesystem::path& path() const { return partial_; }
+  const std::filesystem::path& final_path() const { return final_; }
+  void commit();
+
+ private:
+  std::filesystem::path final_, partial_;
+  bool committed_ = false;
+};
+
+// Writes `content` to `path` through a PartialFile.
+void write_file_atomically(const std::filesystem::path& path, std::string_view content);
+
+// Syncs a file's or folder's content to disk. Throws UserError on failure (a full disk shows here).
+void sync_to_disk(const std::filesystem::path& path);
+
+// Reads a whole (small) file. Throws UserError naming the path.
+std::string read_file(const std::filesystem::path& path);
+
+}  // namespace slift

@@ -1,0 +1,54 @@
+// A folder for the files of one test; for *_test.cc only.
+//
+//   TestFolder folder;
+//   write_file_atomically(folder / "x", "content");
+//   EXPECT_EQ(folder.files(), std::vector<std::string>{"x"});
+//
+// mkdtemp() makes it, so no two objects share one, in one process or in several; the destructor
+// removes it with all it holds. Keep it as a member of a fixture or as a local variable, declared
+// before whatever holds files in it open.
+#pragma once
+
+#include <stdlib.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <vector>
+
+namespace slift {
+
+class TestFolder {
+ public:
+  TestFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "slift-test-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create " + name);
+    path_ = name;
+  }
+  ~TestFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::filesystem::path& name) const { return path_ / name; }
+
+  // Names of what lies directly in it, sorted: shows that a failure left nothing behind.
+  std::vector<std::string> files() const {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(path_)) {
+      names.push_back(entry.path().filename().string());
+    }
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace slift

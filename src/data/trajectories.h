@@ -1,0 +1,95 @@
+// Trajectories: the one type all stages exchange, and its HDF5 form (docs/formats.md).
+//
+// float32 states [members, steps, n] (vectors) or [members, steps, C, H, W] (fields), row-major.
+// Both directions work in pieces of whole trajectories: no stage needs a data set in memory.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/atomic_file.h"
+
+namespace slift {
+
+struct TrajectoryInfo {
+  std::int64_t members = 0;
+  std::int64_t steps = 0;                 // stored states of one trajectory
+  std::vector<std::int64_t> state_shape;  // {n} or {C, H, W}
+  double dt = 1;                          // time between stored states
+  std::string system = "unknown";
+  std::string boundary = "none";  // "none" or "periodic"
+  std::uint64_t seed = 0;
+  std::vector<std::string> fields;  // names of the components or channels; may be empty
+
+  bool is_vector() const { return state_shape.size() == 1; }
+  std::int64_t channels() const { return state_shape.front(); }
+  std::int64_t state_size() const;
+  std::int64_t trajectory_size() const { return steps * state_size(); }
+  std::int64_t transitions() const { return members * (steps - 1); }
+  std::string describe_shape() const;  // "512 x 71 x 2"
+};
+
+// Reads a trajectory file. Throws UserError naming the file if it is missing, truncated, of
+// another kind, or has the wrong rank or type. Not thread-safe.
+class TrajectoryReader {
+ public:
+  explicit TrajectoryReader(const std::filesystem::path& path);
+  ~TrajectoryReader();
+  TrajectoryReader(TrajectoryReader&&) noexcept;
+
+  const TrajectoryInfo& info() const { return info_; }
+  const std::string& path() const { return path_; }
+
+  // Whole trajectories first .. first+count-1 into out[count * trajectory_size()].
+  void read(std::int64_t first, std::int64_t count, std::span<float> out) const;
+  // The same, of states step .. step+states-1 only.
+  void read_steps(std::int64_t first, std::int64_t count, std::int64_t step, std::int64_t states,
+                  std::span<float> out) const;
+
+ private:
+  struct File;
+  std::unique_ptr<File> file_;
+  TrajectoryInfo info_;
+  std::string path_;
+};
+
+// Writes a trajectory file that appears under its name only with commit(). Until then, and after a
+// failure, nothing is at `path` but what was there before.
+class TrajectoryWriter {
+ public:
+  TrajectoryWriter(const std::filesystem::path& path, TrajectoryInfo info);
+  ~TrajectoryWriter();
+
+  void write(std::int64_t first, std::int64_t count, std::span<const float> states);
+  void commit();
+
+ private:
+  struct File;
+  TrajectoryInfo info_;
+  PartialFile partial_;
+  std::unique_ptr<File> file_;
+};
+
+// How many whole trajectories fit in `bytes`, at least 1 and at most `members`.
+std::int64_t members_within(const TrajectoryInfo& info, std::int64_t bytes);
+
+// Calls visit(first, count, states) for all trajectories below `members`, in pieces of about
+// 32 MiB.
+template <typename Visit>
+void for_each_chunk(const TrajectoryReader& reader, std::int64_t members, const Visit& visit) {
+  const TrajectoryInfo& info = reader.info();
+  const std::int64_t chunk = members_within(info, 32 << 20);
+  std::vector<float> buffer;
+  for (std::int64_t first = 0; first < members; first += chunk) {
+    const std::int64_t count = std::min(chunk, members - first);
+    buffer.resize(static_cast<std::size_t>(count * info.trajectory_size()));
+    reader.read(first, count, buffer);
+    visit(first, count, std::span<const float>(buffer));
+  }
+}
+
+}  // namespace slift

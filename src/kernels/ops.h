@@ -1,0 +1,28 @@
+// The only bridge from Tensor to the kernels' pointers: checks shapes, dtypes and devices, picks
+// the device's kernel, spreads the CPU ones over threads.
+#pragma once
+
+#include <vector>
+
+#include "kernels/kernels.h"
+#include "tensor/torch_compat.h"
+
+namespace slift::ops {
+
+// index [rows] int64 on any device -> labels [rows, dim] float32 on the same device.
+Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std::uint32_t step,
+                   std::int64_t dim, kernels::LabelKind kind);
+
+// Tensors of one optimiser, in step with each other; float32, contiguous, on one device.
+struct AdamWState {
+  std::vector<Tensor> params, first, second, ema;
+};
+
+// L2 norm over all `grads`, in float64. CPU only; does not depend on the number of threads.
+double global_norm(const std::vector<Tensor>& grads);
+
+// One fused pass over all parameters (CPU).
+void adamw(const kernels::cpu::AdamWStep& step, const std::vector<Tensor>& grads,
+           AdamWState& state);
+
+}  // namespace slift::ops

@@ -1,0 +1,23 @@
+#include "lifting/labels.h"
+
+#include "core/errors.h"
+#include "kernels/ops.h"
+
+namespace slift {
+
+Tensor LabelSource::for_transitions(const Tensor& transition) const {
+  return ops::draw_labels(seed, Purpose::kTrainingLabel, transition, 0, dimension, kind);
+}
+
+Tensor LabelSource::for_members(const Tensor& member, std::int64_t step) const {
+  return ops::draw_labels(seed, Purpose::kRolloutLabel, member, static_cast<std::uint32_t>(step),
+                          dimension, kind);
+}
+
+kernels::LabelKind parse_label_kind(const std::string& name) {
+  if (name == "gaussian") return kernels::LabelKind::kGaussian;
+  require(name == "sphere", "lifting.kind must be gaussian or sphere, got {}", name);
+  return kernels::LabelKind::kSphere;
+}
+
+}  // namespace slift

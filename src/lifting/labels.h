@@ -1,0 +1,27 @@
+// The labels of Stochastic Lifting: one fixed random vector per training transition, a fresh one
+// per (member, step) of a rollout. They are functions of their address and never stored.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/kernels.h"
+#include "tensor/torch_compat.h"
+
+namespace slift {
+
+struct LabelSource {
+  std::uint64_t seed = 0;
+  std::int64_t dimension = 0;  // 0: no labels, the deterministic baseline
+  kernels::LabelKind kind = kernels::LabelKind::kGaussian;
+
+  // transition [B] int64 -> [B, dimension] float32 on its device.
+  Tensor for_transitions(const Tensor& transition) const;
+  // member [B] int64 -> [B, dimension] float32 on its device. `step` counts from 0.
+  Tensor for_members(const Tensor& member, std::int64_t step) const;
+};
+
+// "gaussian" or "sphere".
+kernels::LabelKind parse_label_kind(const std::string& name);
+
+}  // namespace slift

@@ -1,0 +1,326 @@
+#include "metrics/evaluation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "core/errors.h"
+#include "core/progress.h"
+#include "core/random.h"
+#include "core/test_folder.h"
+
+namespace slift {
+namespace {
+
+constexpr std::int64_t kSteps = 6;
+
+TrajectoryInfo make_info(std::int64_t members, std::int64_t steps,
+                         std::vector<std::int64_t> state_shape) {
+  TrajectoryInfo info;
+  info.members = members, info.steps = steps, info.state_shape = std::move(state_shape);
+  info.dt = 0.5;
+  info.system = "walk";
+  return info;
+}
+
+// Random walks: state t is a sum of t + 1 standard normals. Member i is the same for every count.
+std::vector<float> walks(const TrajectoryInfo& info, std::uint64_t seed) {
+  std::vector<float> states;
+  const auto size = static_cast<std::size_t>(info.state_size());
+  for (std::int64_t m = 0; m < info.members; ++m) {
+    std::vector<float> one(static_cast<std::size_t>(info.trajectory_size()));
+    fill_normal({seed, Purpose::kSystemNoise, static_cast<std::uint64_t>(m), 0}, one);
+    for (std::size_t i = size; i < one.size(); ++i) one[i] += one[i - size];
+    states.insert(states.end(), one.begin(), one.end());
+  }
+  return states;
+}
+
+class EvaluationTest : public testing::Test {
+ protected:
+  void SetUp() override { Progress::set_enabled(false); }
+  void TearDown() override { Progress::set_enabled(true); }
+
+  TrajectoryReader write(const std::string& name, const TrajectoryInfo& info,
+                         const std::vector<float>& states) {
+    TrajectoryWriter writer(folder_ / name, info);
+    writer.write(0, info.members, states);
+    writer.commit();
+    return TrajectoryReader(folder_ / name);
+  }
+  TrajectoryReader write_walks(const std::string& name, const TrajectoryInfo& info,
+                               std::uint64_t seed) {
+    return write(name, info, walks(info, seed));
+  }
+
+  // The error of comparing, which must name `culprit`.
+  std::string error_of(const TrajectoryReader& generated, const TrajectoryReader& truth,
+                       const std::string& culprit) {
+    try {
+      evaluate(generated, truth, {});
+    } catch (const UserError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find((folder_ / culprit).string()), std::string::npos) << text;
+      return text;
+    }
+    ADD_FAILURE() << "must throw";
+    return "";
+  }
+
+  TestFolder folder_;
+};
+
+TEST_F(EvaluationTest, TruthAgainstTruthHasRatioOne) {
+  // The ratio's standard error is about 0.2 here: a few effective degrees of freedom, since the
+  // steps of a walk go together. Five of them must lie around 1 and inside their own intervals.
+  EvaluateOptions options;
+  options.exact_points = 0;
+  double mean = 0;
+  int covered = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto truth = write_walks("truth.h5", make_info(800, kSteps, {2}), 2 * seed);
+    const auto generated = write_walks("generated.h5", make_info(400, kSteps, {2}), 2 * seed + 1);
+    const Evaluation e = evaluate(generated, truth, options);
+    EXPECT_EQ(e.members, 400);
+    const double ratio = e.sliced.ratio();
+    EXPECT_GT(ratio, 0.4);
+    EXPECT_LT(ratio, 2.5);
+    mean += ratio / 5;
+    printf("R %f [%f %f]\n", ratio, e.ratio_interval.low, e.ratio_interval.high);
+    ASSERT_TRUE(e.has_intervals);
+    EXPECT_LT(e.ratio_interval.low, ratio);
+    EXPECT_GT(e.ratio_interval.high, ratio);
+    EXPECT_LT(e.mean_interval.low, e.sliced.mean);
+    EXPECT_GT(e.mean_interval.high, e.sliced.mean);
+    EXPECT_LT(e.floor_interval.low, e.sliced.floor_mean);
+    EXPECT_GT(e.floor_interval.high, e.sliced.floor_mean);
+    covered += e.ratio_interval.low < 1 && 1 < e.ratio_interval.high;
+  }
+  EXPECT_NEAR(mean, 1, 4 * 0.2 / std::sqrt(5.0));
+  EXPECT_GE(covered, 4);
+}
+
+TEST_F(EvaluationTest, CollapsedEnsembleIsFarAboveTheFloor) {
+  constexpr std::int64_t n = 1500;
+  const TrajectoryInfo info = make_info(n, kSteps, {2});
+  const auto truth = write_walks("truth.h5", make_info(2 * n, kSteps, {2}), 0);
+  const std::vector<float> states = walks(info, 1);
+  const auto size = static_cast<std::size_t>(info.trajectory_size());
+  std::vector<float> mean(size, 0), collapsed;
+  for (std::size_t i = 0; i < states.size(); ++i) mean[i % size] += states[i] / n;
+  for (int m = 0; m < n; ++m) collapsed.insert(collapsed.end(), mean.begin(), mean.end());
+  EvaluateOptions options;
+  options.exact_points = 64, options.exact_times = 2;
+  const Evaluation e = evaluate(write("generated.h5", info, collapsed), truth, options);
+  EXPECT_GT(e.sliced.ratio(), 10);
+  EXPECT_GT(e.ratio_interval.low, 5);
+  EXPECT_GT(e.exact.ratio(), 2);
+  for (std::size_t t = 0; t < kSteps; ++t) {
+    // Standard deviations of normals are known to 1/sqrt(2 count), relative.
+    const double deviation = std::sqrt(static_cast<double>(t + 1));
+    for (std::size_t c = 0; c < 2; ++c) {
+      EXPECT_NEAR(e.generated_std[t][c], 0, 1e-4);
+      EXPECT_NEAR(e.truth_std[t][c], deviation, 4 * deviation / std::sqrt(4.0 * n));
+    }
+    // From a normal to its mean it is as far as its standard deviation, here of 2 n numbers; the
+    // error of the two means enters squared.
+    if (t > 0) {
+      EXPECT_NEAR(e.sliced.value[t - 1], deviation, 4 * deviation / std::sqrt(4.0 * n));
+    }
+  }
+}
+
+TEST_F(EvaluationTest, ShiftIsMeasuredExactly) {
+  // The ensemble is the half of the truth it is compared with, shifted at step t by t (3, -4).
+  const TrajectoryInfo info = make_info(50, kSteps, {2});
+  std::vector<float> states = walks(info, 0);
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const auto t = static_cast<float>(i / 2 % kSteps);
+    states[i] += t * (i % 2 == 0 ? 3.0f : -4.0f);
+  }
+  const auto truth = write_walks("truth.h5", make_info(100, kSteps, {2}), 0);
+  EvaluateOptions options;
+  options.exact_times = 2;
+  const Evaluation e = evaluate(write("generated.h5", info, states), truth, options);
+  EXPECT_EQ(e.members, 50);
+  EXPECT_EQ(e.generated_members, 50);
+  EXPECT_EQ(e.truth_members, 100);
+  EXPECT_EQ(e.quantity, "state");
+  EXPECT_EQ(e.system, "walk");
+  EXPECT_EQ(e.fields, (std::vector<std::string>{"x1", "x2"}));
+  // Step 0 is given and takes no part: the mean shift is 5 (1 + 2 + 3 + 4 + 5) / 5.
+  ASSERT_EQ(e.sliced.value.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(e.sliced.time[i], static_cast<double>(i + 1) / 5, 1e-12);
+    EXPECT_NEAR(e.sliced.value[i], 5 * static_cast<double>(i + 1) / std::sqrt(2.0), 1e-4);
+  }
+  EXPECT_NEAR(e.sliced.mean, 15 / std::sqrt(2.0), 1e-4);
+  // Of the steps 1 .. 5, two: 2 and the last.
+  EXPECT_EQ(e.exact_points, 50);
+  EXPECT_EQ(e.exact.time, (std::vector<double>{0.4, 1}));
+  EXPECT_NEAR(e.exact.value[0], 10, 1e-4);
+  EXPECT_NEAR(e.exact.value[1], 25, 1e-4);
+  EXPECT_NEAR(e.exact.mean, 17.5, 1e-4);
+  EXPECT_GT(e.exact.floor_mean, e.sliced.floor_mean);
+  ASSERT_EQ(e.time.size(), static_cast<std::size_t>(kSteps));
+  EXPECT_EQ(e.time.front(), 0);
+  EXPECT_EQ(e.time.back(), 1);
+}
+
+TEST_F(EvaluationTest, FloorIsTheDistanceOfTheHalves) {
+  // The second half of the truth is the first, shifted by 2 in x1 at all steps.
+  const TrajectoryInfo half = make_info(30, kSteps, {2}), whole = make_info(60, kSteps, {2});
+  std::vector<float> states = walks(half, 0), shifted = states;
+  for (std::size_t i = 0; i < shifted.size(); i += 2) shifted[i] += 2;
+  states.insert(states.end(), shifted.begin(), shifted.end());
+  const auto truth = write("truth.h5", whole, states);
+  EvaluateOptions options;
+  options.max_members = 30;
+  const Evaluation e = evaluate(write_walks("generated.h5", half, 0), truth, options);
+  EXPECT_NEAR(e.sliced.mean, 0, 1e-9);
+  EXPECT_NEAR(e.sliced.floor_mean, std::sqrt(2.0), 1e-5);
+  EXPECT_NEAR(e.exact.floor_mean, 2, 1e-5);
+
+  options.max_members = 10;  // then the halves are members 0 .. 9 and 10 .. 19
+  EXPECT_EQ(evaluate(write_walks("generated.h5", half, 0), truth, options).members, 10);
+}
+
+TEST_F(EvaluationTest, MomentsAgreeWithPlainFormulas) {
+  const TrajectoryInfo info = make_info(40, 3, {2, 2, 3});
+  const auto truth = write_walks("truth.h5", info, 0);
+  const auto generated = write_walks("generated.h5", make_info(25, 3, {2, 2, 3}), 1);
+  EvaluateOptions options;
+  options.max_members = 8;  // the moments use all members nevertheless
+  const Evaluation e = evaluate(generated, truth, options);
+  const std::vector<float> x = walks(info, 0), y = walks(make_info(25, 3, {2, 2, 3}), 1);
+  const auto moments = [](const std::vector<float>& states, std::size_t t, std::size_t c) {
+    double total = 0, squares = 0, n = 0;
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      if (i / 12 % 3 != t || i % 12 / 6 != c) continue;
+      const double v = states[i];
+      total += v, squares += v * v, n += 1;
+    }
+    return std::pair(total / n, std::sqrt(squares / n - total / n * total / n));
+  };
+  for (std::size_t t = 0; t < 3; ++t) {
+    for (std::size_t c = 0; c < 2; ++c) {
+      EXPECT_NEAR(e.truth_mean[t][c], moments(x, t, c).first, 1e-9);
+      EXPECT_NEAR(e.truth_std[t][c], moments(x, t, c).second, 1e-9);
+      EXPECT_NEAR(e.generated_mean[t][c], moments(y, t, c).first, 1e-9);
+      EXPECT_NEAR(e.generated_std[t][c], moments(y, t, c).second, 1e-9);
+    }
+  }
+}
+
+TEST_F(EvaluationTest, FieldsAreComparedByMeanMagnitude) {
+  const TrajectoryInfo half = make_info(20, 4, {2, 3, 3});
+  const auto truth = write_walks("truth.h5", make_info(40, 4, {2, 3, 3}), 0);
+  std::vector<float> states = walks(half, 0);
+  for (float& x : states) x = -x;
+  Evaluation e = evaluate(write("generated.h5", half, states), truth, {});
+  EXPECT_EQ(e.quantity, "mean |x|");
+  EXPECT_NEAR(e.sliced.mean, 0, 1e-6) << "the sign must not matter";
+  EXPECT_GT(e.sliced.floor_mean, 0.01);
+  for (float& x : states) x += x < 0 ? -0.75f : 0.75f;  // mean |x| grows by 0.75
+  e = evaluate(write("generated.h5", half, states), truth, {});
+  for (const double value : e.sliced.value) EXPECT_NEAR(value, 0.75, 1e-5);
+  // With one number per member, assignment and sorting agree.
+  EXPECT_NEAR(e.exact.value.back(), 0.75, 1e-5);
+  EXPECT_NEAR(e.exact.floor.back(), e.sliced.floor.back(), 1e-5);
+}
+
+TEST_F(EvaluationTest, DifferentLengthsCompareTheFirstSteps) {
+  const auto truth = write_walks("truth.h5", make_info(40, 4, {2}), 0);
+  const auto same = evaluate(write_walks("same.h5", make_info(20, 4, {2}), 1), truth, {});
+  // Member m of the longer file starts with the same numbers: fill_normal draws prefixes.
+  const auto longer = evaluate(write_walks("longer.h5", make_info(20, 9, {2}), 1), truth, {});
+  EXPECT_EQ(longer.sliced.value, same.sliced.value);
+  EXPECT_EQ(longer.sliced.time, same.sliced.time);
+  EXPECT_EQ(longer.generated_mean, same.generated_mean);
+  EXPECT_EQ(longer.time.size(), 4u);
+  const auto shorter = evaluate(write_walks("shorter.h5", make_info(20, 3, {2}), 1), truth, {});
+  ASSERT_EQ(shorter.sliced.value.size(), 2u);
+  EXPECT_EQ(shorter.sliced.value[0], same.sliced.value[0]);
+  EXPECT_EQ(shorter.truth_mean.size(), 3u);
+}
+
+TEST_F(EvaluationTest, MisfitsNameTheFile) {
+  const auto truth = write_walks("truth.h5", make_info(40, 4, {2}), 0);
+  const auto generated = write_walks("generated.h5", make_info(20, 4, {2}), 1);
+  const auto wide = write_walks("wide.h5", make_info(20, 4, {3}), 1);
+  EXPECT_NE(error_of(wide, truth, "wide.h5").find("states 3 do not fit the 2"), std::string::npos);
+  const auto field = write_walks("field.h5", make_info(20, 4, {2, 1, 1}), 1);
+  EXPECT_NE(error_of(field, truth, "field.h5").find("states 2 x 1 x 1"), std::string::npos);
+
+  TrajectoryInfo other_dt = make_info(20, 4, {2});
+  other_dt.dt = 0.25;
+  const auto slow = write_walks("slow.h5", other_dt, 1);
+  EXPECT_NE(error_of(slow, truth, "slow.h5").find("time step 0.25"), std::string::npos);
+
+  const auto three = write_walks("three.h5", make_info(3, 4, {2}), 0);
+  EXPECT_NE(error_of(generated, three, "three.h5").find("at least 4 trajectories"),
+            std::string::npos);
+  const auto still = write_walks("still.h5", make_info(20, 1, {2}), 1);
+  EXPECT_NE(error_of(still, truth, "still.h5").find("at least 2 stored states"), std::string::npos);
+
+  std::vector<float> states = walks(make_info(20, 4, {2}), 1);
+  states[3 * 8 + 2 * 2] = std::numeric_limits<float>::quiet_NaN();
+  const auto bad = write("bad.h5", make_info(20, 4, {2}), states);
+  EXPECT_NE(error_of(bad, truth, "bad.h5").find("trajectory 3, step 2"), std::string::npos);
+}
+
+std::set<std::string> keys(const nlohmann::json& object) {
+  std::set<std::string> result;
+  for (const auto& item : object.items()) result.insert(item.key());
+  return result;
+}
+
+TEST_F(EvaluationTest, JsonHasTheDocumentedKeys) {
+  using Keys = std::set<std::string>;
+  const auto truth = write_walks("truth.h5", make_info(40, 4, {2}), 0);
+  const auto generated = write_walks("generated.h5", make_info(20, 4, {2}), 1);
+  const Evaluation e = evaluate(generated, truth, {});
+  const nlohmann::json full = e.to_json();
+  EXPECT_EQ(keys(full), (Keys{"format", "version", "system", "generated", "truth", "members",
+                              "quantity", "sliced_w2", "exact_w2", "moments"}));
+  EXPECT_EQ(full["format"], "slift-evaluation");
+  EXPECT_EQ(full["version"], 1);
+  EXPECT_EQ(full["generated"], (folder_ / "generated.h5").string());
+  EXPECT_EQ(full["truth"], (folder_ / "truth.h5").string());
+  EXPECT_EQ(full["members"], 20);
+  EXPECT_EQ(keys(full["sliced_w2"]), (Keys{"value", "floor", "ratio", "over_time", "interval",
+                                           "floor_interval", "ratio_interval"}));
+  EXPECT_EQ(keys(full["sliced_w2"]["over_time"]), (Keys{"time", "value", "floor"}));
+  EXPECT_EQ(full["sliced_w2"]["value"], e.sliced.mean);
+  EXPECT_EQ(full["sliced_w2"]["floor"], e.sliced.floor_mean);
+  EXPECT_EQ(full["sliced_w2"]["ratio"], e.sliced.mean / e.sliced.floor_mean);
+  EXPECT_EQ(full["sliced_w2"]["interval"],
+            nlohmann::json::array({e.mean_interval.low, e.mean_interval.high}));
+  EXPECT_EQ(keys(full["exact_w2"]), (Keys{"value", "floor", "ratio", "over_time", "points"}));
+  EXPECT_EQ(full["exact_w2"]["points"], 20);
+  EXPECT_EQ(keys(full["moments"]),
+            (Keys{"time", "fields", "generated_members", "truth_members", "truth", "generated"}));
+  for (const char* side : {"truth", "generated"}) {
+    EXPECT_EQ(keys(full["moments"][side]), (Keys{"mean", "std"}));
+    EXPECT_EQ(full["moments"][side]["mean"].size(), 4u);
+    EXPECT_EQ(full["moments"][side]["mean"][0].size(), 2u);
+  }
+
+  EvaluateOptions options;
+  options.bootstrap = 0, options.exact_points = 0;
+  const nlohmann::json bare = evaluate(generated, truth, options).to_json();
+  EXPECT_EQ(keys(bare["sliced_w2"]), (Keys{"value", "floor", "ratio", "over_time"}));
+  EXPECT_FALSE(bare.contains("exact_w2"));
+  EXPECT_EQ(bare["sliced_w2"]["value"], full["sliced_w2"]["value"]);
+}
+
+TEST_F(EvaluationTest, IsTheSameEveryTime) {
+  const auto truth = write_walks("truth.h5", make_info(40, 4, {2}), 0);
+  const auto generated = write_walks("generated.h5", make_info(20, 4, {2}), 1);
+  EXPECT_EQ(evaluate(generated, truth, {}).to_json(), evaluate(generated, truth, {}).to_json());
+}
+
+}  // namespace
+}  // namespace slift

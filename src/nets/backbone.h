@@ -1,0 +1,58 @@
+// The network inside a transition model: (scaled window, label) -> scaled output.
+//
+// Training and rollout see this interface only; nets join through the registry (docs/adding.md).
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "nets/config.h"
+#include "tensor/torch_compat.h"
+
+namespace slift {
+
+struct BackboneShape {
+  std::vector<std::int64_t> state;  // {n} or {C, H, W}
+  std::int64_t window = 1;
+  std::int64_t label_dimension = 0;
+};
+
+class Backbone : public torch::nn::Module {
+ public:
+  explicit Backbone(BackboneShape shape) : shape_(std::move(shape)) {}
+
+  // window [B, m, state...], label [B, d] -> [B, state...]; float32 on one device.
+  Tensor forward(const Tensor& window, const Tensor& label);
+  const BackboneShape& shape() const { return shape_; }
+
+  // Draws all weights anew, as a function of `seed` alone.
+  virtual void initialise(std::uint64_t seed) = 0;
+
+ private:
+  virtual Tensor forward_impl(const Tensor& window, const Tensor& label) = 0;
+  BackboneShape shape_;
+};
+
+struct BackboneEntry {
+  std::string name, summary;
+  std::function<std::shared_ptr<Backbone>(const NetConfig&, const BackboneShape&)> make;
+};
+
+const std::vector<BackboneEntry>& backbone_registry();
+
+// Throws UserError if the net does not go with the states (an MLP with fields).
+std::shared_ptr<Backbone> make_backbone(const NetConfig& config, const BackboneShape& shape);
+
+// "gelu" (tanh form) or "silu", elementwise.
+Tensor activate(const Tensor& x, const std::string& activation);
+// sqrt(1 / E[f(z)^2]) for standard normal z: weights of this gain keep activations at unit scale.
+double activation_gain(const std::string& activation);
+
+// Fills `weight` [out, in, ...] with N(0, gain^2 / fan_in), parameter `index` of the net.
+void draw_weight(Tensor weight, double gain, std::uint64_t seed, std::uint64_t index);
+
+}  // namespace slift

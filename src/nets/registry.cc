@@ -1,0 +1,78 @@
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/silu.h>
+
+#include <cmath>
+
+#include "core/errors.h"
+#include "core/random.h"
+#include "nets/backbone.h"
+#include "nets/mlp.h"
+
+namespace slift {
+
+void NetConfig::bind(ConfigSchema& s) {
+  std::vector<std::string> kinds;
+  for (const BackboneEntry& entry : backbone_registry()) kinds.push_back(entry.name);
+  s.section("net", "The network");
+  s.field("kind", &kind, Effect::kResults, "network family", one_of(kinds));
+  s.field("window", &window, Effect::kResults, "past states the network sees", within(1, 64));
+  s.field("output", &output, Effect::kResults,
+          "what the network predicts: the scaled step to add to the last state, or the next state",
+          one_of({"residual", "direct"}));
+  s.field("width", &width, Effect::kResults, "units of a hidden layer", within(1, 65536));
+  s.field("layers", &layers, Effect::kResults, "hidden layers", within(1, 64));
+  s.field("activation", &activation, Effect::kResults, "gelu in its tanh form",
+          one_of({"gelu", "silu"}));
+}
+
+const std::vector<BackboneEntry>& backbone_registry() {
+  static const std::vector<BackboneEntry> entries = {
+      {"mlp", "fully connected, for vector states",
+       [](const NetConfig& config, const BackboneShape& shape) -> std::shared_ptr<Backbone> {
+         return std::make_shared<Mlp>(config, shape);
+       }},
+  };
+  return entries;
+}
+
+std::shared_ptr<Backbone> make_backbone(const NetConfig& config, const BackboneShape& shape) {
+  std::vector<std::string> names;
+  for (const BackboneEntry& entry : backbone_registry()) {
+    if (entry.name == config.kind) return entry.make(config, shape);
+    names.push_back(entry.name);
+  }
+  fail("net.kind: unknown network {}; the nearest is {}", config.kind,
+       nearest_name(config.kind, names));
+}
+
+Tensor Backbone::forward(const Tensor& window, const Tensor& label) {
+  std::vector<std::int64_t> expected = {window.size(0), shape_.window};
+  expected.insert(expected.end(), shape_.state.begin(), shape_.state.end());
+  TORCH_CHECK(window.sizes() == expected, "backbone: window ", window.sizes(), ", expected ",
+              expected);
+  TORCH_CHECK(label.dim() == 2 && label.size(0) == window.size(0) &&
+                  label.size(1) == shape_.label_dimension,
+              "backbone: label ", label.sizes(), ", expected [", window.size(0), ", ",
+              shape_.label_dimension, "]");
+  return forward_impl(window, label);
+}
+
+Tensor activate(const Tensor& x, const std::string& activation) {
+  return activation == "silu" ? at::silu(x) : at::gelu(x, "tanh");
+}
+
+double activation_gain(const std::string& activation) {
+  // E[gelu(z)^2] = 0.4252 and E[silu(z)^2] = 0.3557 by quadrature.
+  return activation == "silu" ? std::sqrt(1 / 0.3557) : std::sqrt(1 / 0.4252);
+}
+
+void draw_weight(Tensor weight, double gain, std::uint64_t seed, std::uint64_t index) {
+  Tensor values = at::empty(weight.sizes(), at::kFloat);
+  const std::span<float> out(values.data_ptr<float>(), static_cast<std::size_t>(values.numel()));
+  fill_normal({seed, Purpose::kWeights, index, 0}, out);
+  const auto fan_in = static_cast<double>(weight.numel() / weight.size(0));
+  values.mul_(gain / std::sqrt(fan_in));
+  weight.copy_(values);
+}
+
+}  // namespace slift

@@ -1,0 +1,143 @@
+#include "nets/transition_model.h"
+
+#include <torch/autograd.h>
+
+#include "core/errors.h"
+#include "tensor/safetensors.h"
+
+namespace slift {
+
+using nlohmann::json;
+
+namespace {
+
+constexpr const char* kFormat = "slift-model";
+constexpr int kVersion = 1;
+
+Tensor per_channel(const std::vector<float>& values, std::size_t state_rank) {
+  std::vector<std::int64_t> shape(state_rank, 1);
+  shape[0] = static_cast<std::int64_t>(values.size());
+  return at::tensor(values, at::kFloat).view(shape);
+}
+
+}  // namespace
+
+json ModelSpec::to_json() const {
+  NetConfig copy = net;
+  ConfigSchema schema;
+  copy.bind(schema);
+  return {{"format", kFormat},
+          {"version", kVersion},
+          {"net", schema.to_json().at("net")},
+          {"state_shape", state_shape},
+          {"label", {{"dimension", label_dimension}, {"kind", label_kind}}},
+          {"normaliser", normaliser.to_json()},
+          {"system", system},
+          {"boundary", boundary},
+          {"dt", dt},
+          {"fields", fields},
+          {"data", data},
+          {"config", config}};
+}
+
+ModelSpec ModelSpec::from_json(const json& object, const std::string& source) {
+  require(object.is_object() && object.value("format", "") == kFormat, "{}: not a slift model file",
+          source);
+  require(object.value("version", 0) == kVersion, "{}: model version must be {}, got {}", source,
+          kVersion, object.value("version", 0));
+  ModelSpec spec;
+  try {
+    ConfigSchema schema;
+    spec.net.bind(schema);
+    schema.apply_json({{"net", object.at("net")}}, source);
+    spec.state_shape = object.at("state_shape").get<std::vector<std::int64_t>>();
+    spec.label_dimension = object.at("label").at("dimension").get<std::int64_t>();
+    spec.label_kind = object.at("label").at("kind").get<std::string>();
+    spec.normaliser = Normaliser::from_json(object.at("normaliser"));
+    spec.system = object.at("system").get<std::string>();
+    spec.boundary = object.at("boundary").get<std::string>();
+    spec.dt = object.at("dt").get<double>();
+    spec.fields = object.at("fields").get<std::vector<std::string>>();
+    spec.data = object.at("data");
+    spec.config = object.at("config");
+  } catch (const json::exception& error) {
+    fail("{}: broken model description: {}", source, error.what());
+  }
+  const bool rank_fits = spec.state_shape.size() == 1 || spec.state_shape.size() == 3;
+  require(rank_fits && spec.label_dimension >= 0 && spec.state_shape[0] > 0 &&
+              spec.normaliser.mean.size() == static_cast<std::size_t>(spec.state_shape[0]) &&
+              spec.normaliser.std.size() == spec.normaliser.mean.size() &&
+              spec.normaliser.delta_std.size() == spec.normaliser.mean.size(),
+          "{}: broken model description: shapes do not fit together", source);
+  return spec;
+}
+
+TransitionModel::TransitionModel(ModelSpec spec) : spec_(std::move(spec)) {
+  backbone_ =
+      make_backbone(spec_.net, {spec_.state_shape, spec_.net.window, spec_.label_dimension});
+  mean_ = per_channel(spec_.normaliser.mean, spec_.state_shape.size());
+  std_ = per_channel(spec_.normaliser.std, spec_.state_shape.size());
+  delta_std_ = per_channel(spec_.normaliser.delta_std, spec_.state_shape.size());
+}
+
+Tensor TransitionModel::last_state(const Tensor& window) const { return window.select(1, -1); }
+
+Tensor TransitionModel::scaled_output(const Tensor& window, const Tensor& label) const {
+  return backbone_->forward((window - mean_) / std_, label);
+}
+
+Tensor TransitionModel::scaled_target(const Tensor& window, const Tensor& next) const {
+  if (spec_.net.output == "direct") return (next - mean_) / std_;
+  return (next - last_state(window)) / delta_std_;
+}
+
+Tensor TransitionModel::forward(const Tensor& window, const Tensor& label) const {
+  const Tensor out = scaled_output(window, label);
+  if (spec_.net.output == "direct") return mean_ + std_ * out;
+  return last_state(window) + delta_std_ * out;
+}
+
+void TransitionModel::to(const at::Device& device) {
+  backbone_->to(device);
+  mean_ = mean_.to(device);
+  std_ = std_.to(device);
+  delta_std_ = delta_std_.to(device);
+}
+
+std::int64_t TransitionModel::parameter_count() const {
+  std::int64_t count = 0;
+  for (const Tensor& p : backbone_->parameters()) count += p.numel();
+  return count;
+}
+
+void save_model(const std::filesystem::path& path, const TransitionModel& model,
+                const std::vector<Tensor>& weights) {
+  SafeTensors content;
+  content.metadata["slift"] = model.spec().to_json().dump();
+  std::size_t i = 0;
+  for (const auto& item : model.backbone().named_parameters()) {
+    content.tensors[item.key()] = weights.empty() ? item.value() : weights.at(i);
+    ++i;
+  }
+  write_safetensors(path, content);
+}
+
+TransitionModel load_model(const std::filesystem::path& path) {
+  const SafeTensors content = read_safetensors(path);
+  const auto text = content.metadata.find("slift");
+  require(text != content.metadata.end(), "{}: not a slift model file", path.string());
+  TransitionModel model(
+      ModelSpec::from_json(json::parse(text->second, nullptr, false), path.string()));
+  torch::NoGradGuard no_grad;
+  for (auto& item : model.backbone().named_parameters()) {
+    const Tensor& stored = content.at(item.key(), path.string());
+    require(stored.sizes() == item.value().sizes() && stored.scalar_type() == at::kFloat,
+            "{}: tensor {} does not have the shape the network needs", path.string(), item.key());
+    require(at::isfinite(stored).all().item<bool>(), "{}: tensor {} has non-finite values",
+            path.string(), item.key());
+    item.value().copy_(stored);
+  }
+  return model;
+}
+
+}  // namespace slift

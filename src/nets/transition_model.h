@@ -1,0 +1,66 @@
+// A learned one-step map: (the last m states, label) -> the next state, in the data's own units.
+//
+// Wraps a backbone with the data's scales. All inputs are (x - mean) / std. Output `residual`:
+// x_t + delta_std * net; `direct`: mean + std * net.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data/normaliser.h"
+#include "lifting/labels.h"
+#include "nets/backbone.h"
+
+namespace slift {
+
+// Everything but the weights; stored as JSON in the model file.
+struct ModelSpec {
+  NetConfig net;
+  std::vector<std::int64_t> state_shape;
+  std::int64_t label_dimension = 0;
+  std::string label_kind = "gaussian";
+  Normaliser normaliser;
+  std::string system, boundary;
+  double dt = 1;
+  std::vector<std::string> fields;
+  nlohmann::json data;    // identity of the training data: path, shape, seed, members used
+  nlohmann::json config;  // the resolved training config
+
+  nlohmann::json to_json() const;
+  static ModelSpec from_json(const nlohmann::json& object, const std::string& source);
+};
+
+class TransitionModel {
+ public:
+  explicit TransitionModel(ModelSpec spec);
+
+  // window [B, m, state...] oldest first, label [B, d] -> next state [B, state...].
+  Tensor forward(const Tensor& window, const Tensor& label) const;
+  // The backbone's output and what it should be, both in the units of the loss.
+  Tensor scaled_output(const Tensor& window, const Tensor& label) const;
+  Tensor scaled_target(const Tensor& window, const Tensor& next) const;
+
+  void to(const at::Device& device);
+  at::Device device() const { return mean_.device(); }
+  const ModelSpec& spec() const { return spec_; }
+  Backbone& backbone() const { return *backbone_; }
+  std::int64_t parameter_count() const;
+
+ private:
+  Tensor last_state(const Tensor& window) const;
+
+  ModelSpec spec_;
+  std::shared_ptr<Backbone> backbone_;
+  Tensor mean_, std_, delta_std_;  // [channels, 1...], broadcast over a state
+};
+
+// A model file: safetensors with the spec as JSON in its metadata (docs/formats.md).
+// `weights`, if given, stand in for the model's own (the EMA), in the order of its parameters.
+void save_model(const std::filesystem::path& path, const TransitionModel& model,
+                const std::vector<Tensor>& weights = {});
+TransitionModel load_model(const std::filesystem::path& path);
+
+}  // namespace slift

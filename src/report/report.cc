@@ -1,0 +1,73 @@
+#include "report/report.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "core/errors.h"
+#include "report/assets.h"
+#include "report/gallery.h"
+#include "report/html.h"
+#include "report/run_data.h"
+#include "report/sections.h"
+
+namespace slift {
+
+using nlohmann::json;
+
+namespace {
+
+// What report.js draws the charts from.
+json chart_data(const std::vector<RunData>& runs, double end_time) {
+  json data = {{"system", runs.front().system},
+               {"distance_name", distance_name(runs.front())},
+               {"end_time", end_time},
+               {"runs", json::array()}};
+  for (const RunData& run : runs) {
+    data["runs"].push_back({{"label", run.label},
+                            {"evaluation", run.evaluation},
+                            {"loss", {{"step", run.loss.step}, {"value", run.loss.loss}}}});
+  }
+  return data;
+}
+
+std::string subtitle(const RunData& run) {
+  return fmt::format("{} generated trajectories of {} compared with {} true ones", run.members,
+                     run.system, run.members);
+}
+
+}  // namespace
+
+void write_report(const std::vector<ReportRun>& runs, const std::filesystem::path& out) {
+  require(!runs.empty(), "a report needs at least one run");
+  std::vector<RunData> data;
+  for (const ReportRun& run : runs) {
+    data.push_back(load_run(run));
+    require(data.back().fields == data.front().fields,
+            "{}: its fields are [{}], those of {} are [{}]: these runs cannot be compared",
+            run.folder.string(), fmt::join(data.back().fields, ", "), runs.front().folder.string(),
+            fmt::join(data.front().fields, ", "));
+  }
+  const Gallery gallery = make_gallery(data);
+  const RunData& subject = data.front();
+  const std::map<std::string, std::string> values = {
+      {"title", escape_html(subject.system + ": " + subject.label)},
+      {"subtitle", escape_html(subtitle(subject))},
+      {"distance", escape_html(distance_name(subject))},
+      {"members", std::to_string(subject.members)},
+      {"system_kind", gallery.clouds ? "vector" : "field"},
+      {"pictures_heading", gallery.clouds ? "Clouds in phase space" : "Pictures"},
+      {"verdict", verdict_html(data)},
+      {"results", results_html(data)},
+      {"gallery", gallery_html(gallery)},
+      {"configs", configs_html(data)},
+      {"css", std::string(assets::report_css)},
+      {"data", json_for_script(chart_data(data, gallery.end_time))},
+      {"chart_js", code_for_script(assets::chart_js)},
+      {"js", code_for_script(assets::report_js)}};
+  write_file_atomically(out, fill_template(assets::report_html, values));
+}
+
+}  // namespace slift

@@ -1,0 +1,31 @@
+// The Duffing oscillator with additive noise:
+//   dx1 = x2 dt
+//   dx2 = (-damping x2 + x1 - stiffness x1^3) dt + noise dW
+// from x(0) ~ N([0, 10], initial_variance I), by Euler-Maruyama with step `inner_dt`. Wells lie at
+// x1 = +-1/sqrt(stiffness). Dimensionless. Defaults as in the Stochastic Lifting paper.
+#pragma once
+
+#include "systems/system.h"
+
+namespace slift {
+
+class Duffing : public System {
+ public:
+  ConfigSchema schema() override;
+  TrajectoryInfo describe() const override;
+
+  double damping = 0.4;
+  double stiffness = 0.2;
+  double noise = 1.0;
+  double initial_variance = 0.5;
+  double inner_dt = 2e-3;
+  double end = 14.0;
+  std::int64_t stored = 71;
+
+ private:
+  void simulate_impl(std::uint64_t seed, std::int64_t first, std::int64_t count,
+                     std::span<float> out) override;
+  std::int64_t inner_steps() const;  // per stored step
+};
+
+}  // namespace slift

@@ -1,0 +1,159 @@
+#include "systems/system.h"
+
+#include <gtest/gtest.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "core/errors.h"
+#include "core/progress.h"
+#include "core/test_folder.h"
+
+namespace slift {
+namespace {
+
+constexpr std::int64_t kMembers = 64;
+constexpr std::uint64_t kSeed = 17;
+
+// Sets the number of OpenMP threads, back again at the end.
+class Threads {
+ public:
+  explicit Threads(int count) : before_(omp_get_max_threads()) { omp_set_num_threads(count); }
+  ~Threads() { omp_set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+// Trajectories 0 .. kMembers-1, made `batch` at a time, the last batch first.
+std::vector<float> simulate(System& system, std::uint64_t seed, std::int64_t batch) {
+  const std::int64_t size = system.describe().trajectory_size();
+  std::vector<float> states(static_cast<std::size_t>(kMembers * size), NAN);
+  for (std::int64_t first = (kMembers - 1) / batch * batch; first >= 0; first -= batch) {
+    const std::int64_t count = std::min(batch, kMembers - first);
+    system.simulate(seed, first, count,
+                    std::span(states).subspan(static_cast<std::size_t>(first * size),
+                                              static_cast<std::size_t>(count * size)));
+  }
+  return states;
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+// One test for each system of the registry.
+class EverySystem : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override { Progress::set_enabled(false); }
+  void TearDown() override { Progress::set_enabled(true); }
+  std::unique_ptr<System> system_ = make_system(GetParam());
+};
+
+TEST_P(EverySystem, TrajectoriesDoNotDependOnBatchOrThreads) {
+  std::vector<float> reference;
+  {
+    const Threads one(1);
+    reference = simulate(*system_, kSeed, kMembers);
+  }
+  EXPECT_TRUE(
+      std::all_of(reference.begin(), reference.end(), [](float x) { return std::isfinite(x); }));
+  for (const int threads : {1, 2}) {
+    const Threads some(threads);
+    for (const std::int64_t batch : {1, 7, 64}) {
+      EXPECT_TRUE(same_bits(simulate(*system_, kSeed, batch), reference))
+          << "batch " << batch << ", " << threads << " threads";
+    }
+  }
+  EXPECT_TRUE(same_bits(simulate(*make_system(GetParam()), kSeed, kMembers), reference));
+}
+
+TEST_P(EverySystem, SeedsAndMembersDiffer) {
+  const std::vector<float> a = simulate(*system_, kSeed, kMembers);
+  const std::vector<float> b = simulate(*system_, kSeed + 1, kMembers);
+  // Compared by last states: first ones may be fixed.
+  const TrajectoryInfo info = system_->describe();
+  const auto last = [&](const std::vector<float>& states, std::int64_t m) {
+    const auto* end = states.data() + (m + 1) * info.trajectory_size();
+    return std::vector<float>(end - info.state_size(), end);
+  };
+  std::set<std::vector<float>> distinct;
+  for (std::int64_t m = 0; m < kMembers; ++m) distinct.insert({last(a, m), last(b, m)});
+  EXPECT_EQ(distinct.size(), static_cast<std::size_t>(2 * kMembers));
+}
+
+TEST_P(EverySystem, DescriptionIsConsistent) {
+  const TrajectoryInfo info = system_->describe();
+  EXPECT_EQ(info.system, GetParam());
+  EXPECT_EQ(info.members, 0);
+  EXPECT_GE(info.steps, 2);
+  EXPECT_GT(info.dt, 0);
+  EXPECT_TRUE(info.state_shape.size() == 1 || info.state_shape.size() == 3);
+  EXPECT_EQ(static_cast<std::int64_t>(info.fields.size()), info.channels());
+  EXPECT_TRUE(info.boundary == "none" || info.boundary == "periodic") << info.boundary;
+}
+
+TEST_P(EverySystem, SchemaKeepsTheDefaults) {
+  const std::string before = system_->schema().to_toml();
+  EXPECT_NE(before, "");
+  system_->schema().apply_text(before, "defaults");
+  EXPECT_EQ(system_->schema().to_toml(), before);
+  EXPECT_THROW(system_->schema().apply_setting("no_such_parameter=1"), UserError);
+}
+
+TEST_P(EverySystem, RangesAreChecked) {
+  const std::int64_t size = system_->describe().trajectory_size();
+  std::vector<float> one(static_cast<std::size_t>(size));
+  EXPECT_THROW(system_->simulate(0, -1, 1, one), std::logic_error);
+  EXPECT_THROW(system_->simulate(0, 0, 2, one), std::logic_error);
+  EXPECT_THROW(system_->simulate(0, 0, -1, {}), std::logic_error);
+  EXPECT_NO_THROW(system_->simulate(0, 0, 0, {}));
+}
+
+TEST_P(EverySystem, FileHoldsTheSameTrajectories) {
+  const TestFolder folder;
+  const TrajectoryInfo told = simulate_to_file(*system_, kMembers, kSeed, folder / "x.h5");
+  const TrajectoryReader reader(folder / "x.h5");
+  EXPECT_EQ(folder.files(), std::vector<std::string>{"x.h5"});
+  EXPECT_EQ(reader.info().members, kMembers);
+  EXPECT_EQ(reader.info().seed, kSeed);
+  EXPECT_EQ(reader.info().system, GetParam());
+  EXPECT_EQ(reader.info().dt, told.dt);
+  EXPECT_EQ(reader.info().fields, told.fields);
+  std::vector<float> states(static_cast<std::size_t>(kMembers * told.trajectory_size()));
+  reader.read(0, kMembers, states);
+  EXPECT_TRUE(same_bits(states, simulate(*system_, kSeed, kMembers)));
+}
+
+std::vector<std::string> names() {
+  std::vector<std::string> result;
+  for (const SystemEntry& entry : system_registry()) result.push_back(entry.name);
+  return result;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EverySystem, testing::ValuesIn(names()),
+                         [](const auto& test) { return test.param; });
+
+TEST(SystemRegistry, NamesAreUniqueAndExplained) {
+  const std::vector<std::string> all = names();
+  EXPECT_FALSE(all.empty());
+  EXPECT_EQ(std::set<std::string>(all.begin(), all.end()).size(), all.size());
+  for (const SystemEntry& entry : system_registry()) EXPECT_NE(entry.summary, "") << entry.name;
+}
+
+TEST(SystemRegistry, UnknownNameSuggestsTheNearest) {
+  try {
+    make_system("dufing");
+    FAIL() << "must throw";
+  } catch (const UserError& error) {
+    EXPECT_STREQ(error.what(), "unknown system dufing; the nearest is duffing");
+  }
+}
+
+}  // namespace
+}  // namespace slift

@@ -1,0 +1,89 @@
+#include "tensor/runtime.h"
+
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "core/errors.h"
+
+namespace slift {
+namespace {
+
+// OpenBLAS's own controls, found at run time: slift links LibTorch, not a BLAS.
+template <typename F>
+F* find_symbol(const char* name) {
+  return reinterpret_cast<F*>(dlsym(RTLD_DEFAULT, name));
+}
+
+constexpr int kPthreads = 1, kOpenMp = 2;  // values of openblas_get_parallel()
+
+int openblas_parallel() {
+  auto* query = find_symbol<int()>("openblas_get_parallel");
+  return query != nullptr ? query() : 0;
+}
+
+}  // namespace
+
+at::Device resolve_device(const std::string& name) {
+  if (name == "cpu") return at::kCPU;
+  require(name == "cuda", "device must be cpu or cuda, got {}", name);
+#ifndef SLIFT_WITH_CUDA
+  fail("device cuda: this slift was built without CUDA");
+#else
+  require(torch::cuda::is_available(), "device cuda: no usable GPU on this machine");
+  return at::Device(at::kCUDA, 0);
+#endif
+}
+
+void set_threads(std::int64_t threads) {
+  const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
+  const int count = static_cast<int>(threads > 0 ? threads : cores);
+  at::set_num_threads(count);
+  if (openblas_parallel() == kPthreads) {
+    if (auto* set = find_symbol<void(int)>("openblas_set_num_threads")) set(count);
+  }
+}
+
+SerialBlas::SerialBlas() {
+  if (openblas_parallel() != kPthreads) return;
+  auto* get = find_symbol<int()>("openblas_get_num_threads");
+  auto* set = find_symbol<void(int)>("openblas_set_num_threads");
+  if (get == nullptr || set == nullptr) return;
+  previous_ = get();
+  set(1);
+}
+
+SerialBlas::~SerialBlas() {
+  if (previous_ > 0) find_symbol<void(int)>("openblas_set_num_threads")(previous_);
+}
+
+BlasInfo inspect_blas() {
+  BlasInfo info;
+  if (auto* config = find_symbol<char*()>("openblas_get_config")) {
+    const int parallel = openblas_parallel();
+    info.name = fmt::format("{} ({})", config(),
+                            parallel == kOpenMp     ? "OpenMP"
+                            : parallel == kPthreads ? "pthreads"
+                                                    : "serial");
+  } else {
+    info.name = at::hasMKL() ? "MKL" : "unknown, not OpenBLAS";
+  }
+  constexpr std::int64_t n = 512;
+  const Tensor a = at::ones({n, n}), b = at::ones({n, n});
+  double best = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const Tensor c = at::mm(a, b);
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  }
+  info.gemm_gflops = 2.0 * n * n * n / best * 1e-9;
+  info.slow = info.gemm_gflops < 8;  // the reference BLAS gives 2 to 4 on any current core
+  return info;
+}
+
+}  // namespace slift

@@ -1,0 +1,37 @@
+// The compute resources of this process: devices, threads, BLAS.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tensor/torch_compat.h"
+
+namespace slift {
+
+// "cpu" or "cuda"; UserError if this machine or build has no such device.
+at::Device resolve_device(const std::string& name);
+
+// Threads for LibTorch, OpenBLAS and parallel_for; 0 means all cores.
+void set_threads(std::int64_t threads);
+
+// Keeps BLAS calls made inside our own parallel regions on their calling thread. OpenBLAS built
+// for OpenMP does so by itself; its pthread build must be told.
+class SerialBlas {
+ public:
+  SerialBlas();
+  ~SerialBlas();
+  SerialBlas(const SerialBlas&) = delete;
+  SerialBlas& operator=(const SerialBlas&) = delete;
+
+ private:
+  int previous_ = 0;
+};
+
+struct BlasInfo {
+  std::string name;        // e.g. "OpenBLAS 0.3.21 ... (OpenMP)" or "unknown (reference?)"
+  double gemm_gflops = 0;  // measured: float32, 512 x 512 x 512
+  bool slow = false;       // below what any optimised BLAS reaches
+};
+BlasInfo inspect_blas();
+
+}  // namespace slift

@@ -1,0 +1,83 @@
+#include "training/checkpoint.h"
+
+#include <algorithm>
+
+#include "core/atomic_file.h"
+#include "core/errors.h"
+#include "nets/transition_model.h"
+#include "tensor/safetensors.h"
+
+namespace slift {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kKept = 2;
+constexpr const char* kPrefix = "step-";
+constexpr const char* kUnfinished = ".partial";
+
+std::vector<fs::path> finished_checkpoints(const fs::path& folder) {
+  std::vector<fs::path> found;
+  if (!fs::exists(folder)) return found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix) && !name.ends_with(kUnfinished)) found.push_back(entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+CheckpointFolder::CheckpointFolder(const fs::path& run) : folder_(run / "checkpoints") {
+  if (!fs::exists(folder_)) return;
+  std::vector<fs::path> stale;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    if (entry.path().string().ends_with(kUnfinished)) stale.push_back(entry.path());
+  }
+  for (const fs::path& path : stale) fs::remove_all(path);
+}
+
+void CheckpointFolder::save(std::int64_t step, const TransitionModel& model,
+                            const std::vector<Tensor>& ema, const TrainingState& state) {
+  const fs::path final_path = folder_ / fmt::format("{}{:08}", kPrefix, step);
+  if (fs::exists(final_path)) return;
+  const fs::path partial = final_path.string() + kUnfinished;
+  std::error_code error;
+  fs::create_directories(partial, error);
+  require(!error, "{}: cannot create folder: {}", partial.string(), error.message());
+  try {
+    save_model(partial / "model.safetensors", model, ema);
+    write_safetensors(partial / "state.safetensors",
+                      {state.tensors, {{"counters", state.counters.dump()}}});
+    sync_to_disk(partial);
+    fs::rename(partial, final_path);
+    sync_to_disk(folder_);
+  } catch (...) {
+    fs::remove_all(partial, error);
+    throw;
+  }
+  const auto all = finished_checkpoints(folder_);
+  for (std::size_t i = 0; i + kKept < all.size(); ++i) fs::remove_all(all[i], error);
+}
+
+std::optional<fs::path> CheckpointFolder::newest() const {
+  const auto all = finished_checkpoints(folder_);
+  if (all.empty()) return std::nullopt;
+  return all.back();
+}
+
+TrainingState CheckpointFolder::load(const fs::path& checkpoint) {
+  const fs::path file = checkpoint / "state.safetensors";
+  const SafeTensors content = read_safetensors(file);
+  TrainingState state;
+  state.tensors = content.tensors;
+  const auto counters = content.metadata.find("counters");
+  require(counters != content.metadata.end(), "{}: counters are missing", file.string());
+  state.counters = nlohmann::json::parse(counters->second, nullptr, false);
+  require(state.counters.is_object(), "{}: counters are broken", file.string());
+  return state;
+}
+
+}  // namespace slift

@@ -1,0 +1,39 @@
+// Checkpoints: folders `checkpoints/step-NNNNNNNN` that appear whole or not at all.
+//
+// Each holds model.safetensors (the EMA weights, ready for rollout) and state.safetensors (weights,
+// optimiser, EMA, and a small JSON of counters). The newest two are kept.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "tensor/torch_compat.h"
+
+namespace slift {
+
+class TransitionModel;
+
+struct TrainingState {
+  std::map<std::string, Tensor> tensors;
+  nlohmann::json counters;
+};
+
+class CheckpointFolder {
+ public:
+  // `run` is the run folder; unfinished checkpoints in it are removed.
+  explicit CheckpointFolder(const std::filesystem::path& run);
+
+  void save(std::int64_t step, const TransitionModel& model, const std::vector<Tensor>& ema,
+            const TrainingState& state);
+  // Path of the newest checkpoint, if any.
+  std::optional<std::filesystem::path> newest() const;
+  static TrainingState load(const std::filesystem::path& checkpoint);
+
+ private:
+  std::filesystem::path folder_;
+};
+
+}  // namespace slift

@@ -1,0 +1,50 @@
+#include "training/config.h"
+
+namespace slift {
+
+ConfigSchema TrainConfig::schema() {
+  ConfigSchema s;
+  s.field("seed", &seed, Effect::kResults, "of weights, labels and data order", at_least(0));
+
+  s.section("data", "The training trajectories");
+  s.field("path", &path, Effect::kResults, "trajectory file (`slift simulate`, `slift import`)");
+  s.field("members", &members, Effect::kResults, "use the first so many trajectories; 0: all",
+          at_least(0));
+  s.field("memory_mb", &memory_mb, Effect::kResults,
+          "data above this size are streamed and shuffled in pools of this size",
+          within(1, 1 << 20));
+
+  s.section("lifting", "The random label of each transition");
+  s.field("dimension", &label_dimension, Effect::kResults,
+          "label dimension d; 0: no label, the deterministic baseline", within(0, 65536));
+  s.field("kind", &label_kind, Effect::kResults, "distribution of the labels",
+          one_of({"gaussian", "sphere"}));
+
+  net.bind(s);
+
+  s.section("optim", "AdamW with linear warm-up, cosine decay to 0, clipping and EMA");
+  s.field("lr", &lr, Effect::kResults, "peak learning rate", above(0));
+  s.field("weight_decay", &weight_decay, Effect::kResults, "decoupled weight decay", at_least(0));
+  s.field("beta1", &beta1, Effect::kResults, "decay of the first moment", within(0, 0.9999999));
+  s.field("beta2", &beta2, Effect::kResults, "decay of the second moment", within(0, 0.9999999));
+  s.field("eps", &eps, Effect::kResults, "added to the root of the second moment", above(0));
+  s.field("clip", &clip, Effect::kResults, "largest gradient norm; 0: no clipping", at_least(0));
+  s.field("warmup", &warmup, Effect::kResults, "iterations of linear warm-up", at_least(0));
+  s.field("ema", &ema, Effect::kResults,
+          "decay of the averaged weights that the model file holds; 0: the last weights",
+          within(0, 0.9999999));
+
+  s.section("train", "The run");
+  s.field("iterations", &iterations, Effect::kResults, "optimiser steps", at_least(1));
+  s.field("batch", &batch, Effect::kResults, "transitions a step", within(1, 1 << 24));
+  s.field("log_every", &log_every, Effect::kSpeed, "steps between lines of metrics.jsonl",
+          at_least(1));
+  s.field("checkpoint_every", &checkpoint_every, Effect::kSpeed, "steps between checkpoints",
+          at_least(1));
+  s.field("device", &device, Effect::kSpeed, "results agree to rounding", one_of({"cpu", "cuda"}));
+  s.field("threads", &threads, Effect::kSpeed,
+          "CPU threads, 0: all cores; results agree to rounding", within(0, 4096));
+  return s;
+}
+
+}  // namespace slift

@@ -1,0 +1,47 @@
+// Everything that defines a training run; docs/config.md is generated from it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/config.h"
+#include "nets/config.h"
+
+namespace slift {
+
+struct TrainConfig {
+  std::int64_t seed = 0;
+
+  // [data]
+  std::string path;
+  std::int64_t members = 0;
+  std::int64_t memory_mb = 512;
+
+  // [lifting]
+  std::int64_t label_dimension = 16;
+  std::string label_kind = "gaussian";
+
+  NetConfig net;
+
+  // [optim]
+  double lr = 1e-3;
+  double weight_decay = 1e-4;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double eps = 1e-8;
+  double clip = 1.0;
+  std::int64_t warmup = 200;
+  double ema = 0.999;
+
+  // [train]
+  std::int64_t iterations = 5000;
+  std::int64_t batch = 1024;
+  std::int64_t log_every = 50;
+  std::int64_t checkpoint_every = 1000;
+  std::string device = "cpu";
+  std::int64_t threads = 0;
+
+  ConfigSchema schema();  // points into this object
+};
+
+}  // namespace slift

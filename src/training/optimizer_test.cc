@@ -1,0 +1,161 @@
+#include "training/optimizer.h"
+
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+
+#include <cmath>
+
+#include "core/errors.h"
+
+namespace slift {
+namespace {
+
+TEST(Schedule, RisesLinearlyThenFallsAsACosine) {
+  const auto cosine = [](double phase) { return 0.5 * (1 + std::cos(M_PI * phase)); };
+  EXPECT_NEAR(schedule(0, 100, 1000), 0.01, 1e-15);  // not 0: the first step moves
+  EXPECT_NEAR(schedule(49, 100, 1000), 0.5 * cosine(0.049), 1e-15);
+  EXPECT_NEAR(schedule(99, 100, 1000), cosine(0.099), 1e-15);
+  EXPECT_NEAR(schedule(100, 100, 1000), cosine(0.1), 1e-15);
+  EXPECT_NEAR(schedule(500, 100, 1000), 0.5, 1e-15);
+  EXPECT_NEAR(schedule(1000, 100, 1000), 0, 1e-15);
+  EXPECT_GT(schedule(999, 100, 1000), 0);
+  EXPECT_EQ(schedule(0, 0, 1000), 1);
+}
+
+std::vector<at::Device> devices() {
+  std::vector<at::Device> found = {at::kCPU};
+#ifdef SLIFT_WITH_CUDA
+  if (torch::cuda::is_available()) found.emplace_back(at::kCUDA, 0);
+#endif
+  return found;
+}
+
+class Optimizers : public testing::TestWithParam<at::Device> {
+ protected:
+  Optimizers() {
+    config_.lr = 1e-2;
+    config_.weight_decay = 0.1;
+    config_.clip = 1;
+    config_.ema = 0.5;
+    for (const double start : {1.0, -2.0}) {
+      params_.push_back(at::full({3}, start).to(GetParam()).requires_grad_());
+    }
+  }
+
+  // The gradients of step t = 1, 2, ...; their norm alternates around the clipping bound.
+  static Tensor gradient(std::size_t param, int t) {
+    const double size = t % 2 == 0 ? 2.0 : 0.1;
+    return size * (at::arange(3, at::kDouble) + static_cast<double>(param) + t).sin();
+  }
+  static double norm(int t) {
+    return std::hypot(gradient(0, t).norm().item<double>(), gradient(1, t).norm().item<double>());
+  }
+  double step(Optimizer& optimizer, int t) {
+    for (std::size_t i = 0; i < params_.size(); ++i) {
+      params_[i].mutable_grad() = gradient(i, t).to(params_[i].options());
+    }
+    return optimizer.step(config_.lr);
+  }
+
+  TrainConfig config_;
+  std::vector<Tensor> params_;
+};
+
+TEST_P(Optimizers, StepIsClippedAdamWWithRampedEma) {
+  Optimizer optimizer(params_, config_);
+  std::vector<Tensor> p, m, v, ema;
+  for (const Tensor& param : params_) {
+    p.push_back(param.detach().cpu().to(at::kDouble));
+    m.push_back(at::zeros({3}, at::kDouble));
+    v.push_back(at::zeros({3}, at::kDouble));
+    ema.push_back(p.back().clone());
+  }
+  for (int t = 1; t <= 15; ++t) {
+    const double got_norm = step(optimizer, t);
+    EXPECT_EQ(optimizer.steps(), t);
+    if (GetParam().is_cpu()) {
+      EXPECT_NEAR(got_norm, norm(t), 1e-6 * norm(t));
+    } else {
+      EXPECT_EQ(got_norm, -1);
+    }
+    const double clip = std::min(1.0, config_.clip / norm(t));
+    // 2/11, 3/12, ... until it reaches 0.5 at t = 8.
+    const double decay = std::min(0.5, (1.0 + t) / (10.0 + t));
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const Tensor g = clip * gradient(i, t);
+      m[i] = config_.beta1 * m[i] + (1 - config_.beta1) * g;
+      v[i] = config_.beta2 * v[i] + (1 - config_.beta2) * g * g;
+      const Tensor root = (v[i] / (1 - std::pow(config_.beta2, t))).sqrt() + config_.eps;
+      p[i] = p[i] * (1 - config_.lr * config_.weight_decay) -
+             config_.lr * m[i] / (1 - std::pow(config_.beta1, t)) / root;
+      ema[i] = decay * ema[i] + (1 - decay) * p[i];
+      // 15 steps of 1e-2, each with a relative error of 1e-5 from beta2's rounding, and the
+      // roundings of the weights.
+      const auto close = [](const Tensor& a, const Tensor& b) {
+        return (a.detach().cpu().to(at::kDouble) - b).abs().max().item<double>() < 3e-6;
+      };
+      EXPECT_TRUE(close(params_[i], p[i])) << "step " << t;
+      EXPECT_TRUE(close(optimizer.ema()[i], ema[i])) << "step " << t;
+      EXPECT_FALSE(params_[i].grad().defined());
+    }
+  }
+}
+
+TEST_P(Optimizers, ZeroClipDoesNotClip) {
+  config_.clip = 0;
+  config_.eps = 1;  // makes the step depend on the gradient's size
+  config_.weight_decay = 0;
+  Optimizer optimizer(params_, config_);
+  step(optimizer, 2);
+  const Tensor g = gradient(0, 2);
+  const Tensor expected = 1 - config_.lr * g / (g.abs() + 1);
+  EXPECT_LT((params_[0].detach().cpu().to(at::kDouble) - expected).abs().max().item<double>(),
+            1e-6);
+}
+
+TEST_P(Optimizers, StateContinuesBitForBit) {
+  Optimizer through(params_, config_);
+  for (int t = 1; t <= 3; ++t) step(through, t);
+  std::map<std::string, Tensor> saved;
+  for (const auto& [name, tensor] : through.state()) saved[name] = tensor.detach().cpu().clone();
+  EXPECT_EQ(saved.size(), 8u);
+  for (int t = 4; t <= 6; ++t) step(through, t);
+  const std::map<std::string, Tensor> expected = through.state();
+
+  for (Tensor& p : params_) p = at::zeros({3}).to(GetParam()).requires_grad_();
+  Optimizer resumed(params_, config_);
+  resumed.load_state(saved, 3, "state");
+  EXPECT_EQ(resumed.steps(), 3);
+  for (int t = 4; t <= 6; ++t) step(resumed, t);
+  for (const auto& [name, tensor] : resumed.state()) {
+    EXPECT_TRUE(at::equal(tensor, expected.at(name))) << name;
+  }
+}
+
+TEST_P(Optimizers, StatesThatDoNotFitAreRefused) {
+  Optimizer optimizer(params_, config_);
+  const std::map<std::string, Tensor> good = optimizer.state();
+  const auto refused = [&](const std::map<std::string, Tensor>& state) {
+    try {
+      optimizer.load_state(state, 1, "the/file");
+      return false;
+    } catch (const UserError& error) {
+      const std::string text = error.what();
+      return text.find("the/file") != std::string::npos &&
+             text.find("second.1") != std::string::npos;
+    }
+  };
+  std::map<std::string, Tensor> missing = good, reshaped = good;
+  missing.erase("second.1");
+  reshaped["second.1"] = at::zeros({4});
+  EXPECT_TRUE(refused(missing));
+  EXPECT_TRUE(refused(reshaped));
+  EXPECT_NO_THROW(optimizer.load_state(good, 1, "the/file"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, Optimizers, testing::ValuesIn(devices()), [](const auto& test) {
+  return std::string(test.param.is_cuda() ? "cuda" : "cpu");
+});
+
+}  // namespace
+}  // namespace slift

@@ -1,0 +1,313 @@
+#include "training/trainer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+#include "core/atomic_file.h"
+#include "core/errors.h"
+#include "core/interrupt.h"
+#include "core/log.h"
+#include "core/progress.h"
+#include "core/random.h"
+#include "core/test_folder.h"
+#include "tensor/safetensors.h"
+#include "training/checkpoint.h"
+
+namespace slift {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::int64_t kMembers = 24, kStates = 15;
+
+// A few Duffing trajectories (method.md, section 2), by Euler-Maruyama with 10 inner steps.
+void write_duffing(const fs::path& path) {
+  TrajectoryInfo info;
+  info.members = kMembers;
+  info.steps = kStates;
+  info.state_shape = {2};
+  info.dt = 0.2;
+  info.system = "duffing";
+  std::vector<float> states;
+  for (std::int64_t m = 0; m < kMembers; ++m) {
+    float noise[2 + 10 * kStates];
+    fill_normal({1, Purpose::kSystemNoise, static_cast<std::uint64_t>(m), 0}, noise);
+    double x = std::sqrt(0.5) * noise[0], v = 10 + std::sqrt(0.5) * noise[1];
+    for (std::int64_t t = 0; t < kStates; ++t) {
+      states.push_back(static_cast<float>(x));
+      states.push_back(static_cast<float>(v));
+      for (std::int64_t i = 0; i < 10; ++i) {
+        const double force = -0.4 * v + x - 0.2 * x * x * x, dt = 0.02;
+        x += v * dt;
+        v += force * dt + std::sqrt(dt) * noise[2 + 10 * t + i];
+      }
+    }
+  }
+  TrajectoryWriter writer(path, info);
+  writer.write(0, kMembers, states);
+  writer.commit();
+}
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The lines of metrics.jsonl, without the one entry that may differ between equal runs.
+std::vector<json> metrics(const fs::path& run) {
+  std::vector<json> lines;
+  std::istringstream in(read_file(run / "metrics.jsonl"));
+  for (std::string line; std::getline(in, line);) {
+    lines.push_back(json::parse(line));
+    lines.back().erase("seconds");
+  }
+  return lines;
+}
+
+class TrainerTest : public testing::Test {
+ protected:
+  TrainerTest() : TrainerTest({}) {}
+  // In `shared` if given, else in a folder of its own.
+  explicit TrainerTest(const std::optional<fs::path>& shared) {
+    init_logging(/*quiet=*/true);
+    Progress::set_enabled(false);
+    if (!shared) own_.emplace();
+    folder_ = shared ? *shared : own_->path();
+    config_.seed = 5;
+    config_.path = (folder_ / "duffing.h5").string();
+    if (!fs::exists(config_.path)) write_duffing(config_.path);
+    config_.label_dimension = 3;
+    config_.net.window = 2;
+    config_.net.width = 16;
+    config_.net.layers = 2;
+    config_.warmup = 5;
+    config_.ema = 0.9;
+    config_.iterations = 21;
+    config_.batch = 100;  // three and a bit to an epoch of 336 transitions
+    config_.log_every = 5;
+    config_.checkpoint_every = 8;
+  }
+
+  fs::path run(const std::string& name) const { return folder_ / name; }
+  static std::string model_bytes(const fs::path& run_folder) {
+    return read_file(run_folder / "model.safetensors");
+  }
+
+  std::optional<TestFolder> own_;
+  fs::path folder_;
+  TrainConfig config_;
+};
+
+TEST_F(TrainerTest, LossFalls) {
+  config_.iterations = 300;
+  config_.lr = 3e-3;
+  config_.net.width = 64;
+  config_.log_every = 20;
+  const TrainResult result = train(config_, {run("a")});
+  const std::vector<json> lines = metrics(run("a"));
+  ASSERT_EQ(lines.size(), 15u);
+  // The targets have variance 1 in the loss's units, and a new model predicts about 0.
+  EXPECT_NEAR(lines.front().at("loss").get<double>(), 0.9, 0.4);
+  EXPECT_LT(result.loss, 0.2 * lines.front().at("loss").get<double>());
+  EXPECT_EQ(result.loss, lines.back().at("loss").get<double>());
+  EXPECT_EQ(result.iterations, 300);
+  EXPECT_EQ(lines.back().at("step"), 300);
+  EXPECT_NEAR(lines.back().at("lr").get<double>(), 3e-3 * schedule(299, 5, 300), 1e-15);
+  const TransitionModel model = load_model(result.model);
+  EXPECT_EQ(model.parameter_count(), result.parameters);
+  EXPECT_EQ(model.spec().config.at("optim").at("lr"), 3e-3);
+  EXPECT_EQ(model.spec().system, "duffing");
+}
+
+TEST_F(TrainerTest, SameSeedSameBits) {
+  Trainer a(config_), b(config_);
+  config_.seed = 6;
+  Trainer other(config_);
+  for (int i = 0; i < 10; ++i) {
+    const double loss = a.step().item<double>();
+    EXPECT_EQ(b.step().item<double>(), loss);
+    EXPECT_NE(other.step().item<double>(), loss);
+    EXPECT_EQ(a.last_gradient_norm(), b.last_gradient_norm());
+  }
+  const auto state = a.optimizer().state(), same = b.optimizer().state();
+  for (const auto& [name, tensor] : state) EXPECT_TRUE(at::equal(tensor, same.at(name))) << name;
+  EXPECT_FALSE(at::equal(state.at("param.0"), other.optimizer().state().at("param.0")));
+}
+
+// A run that was killed: its newest checkpoint is half-way, its log and folder are ahead of it.
+TEST_F(TrainerTest, KilledAndResumedEndsWithTheSameBytes) {
+  train(config_, {run("whole")});
+  train(config_, {run("killed")});
+  EXPECT_EQ(model_bytes(run("killed")), model_bytes(run("whole")));
+  fs::remove_all(run("killed") / "checkpoints" / "step-00000021");
+  fs::create_directories(run("killed") / "checkpoints" / "step-00000020.partial");
+  fs::remove(run("killed") / "model.safetensors");
+  ASSERT_TRUE(fs::exists(run("killed") / "checkpoints" / "step-00000016"));
+
+  const TrainResult result = train(config_, {run("killed"), /*resume=*/true});
+  EXPECT_EQ(result.iterations, 21);
+  EXPECT_EQ(model_bytes(run("killed")), model_bytes(run("whole")));
+  EXPECT_EQ(metrics(run("killed")), metrics(run("whole")));
+  for (const char* file : {"model.safetensors", "state.safetensors"}) {
+    const fs::path name = fs::path("checkpoints") / "step-00000021" / file;
+    EXPECT_EQ(read_file(run("killed") / name), read_file(run("whole") / name)) << file;
+  }
+}
+
+TEST_F(TrainerTest, ResumingAFinishedRunChangesNothing) {
+  const double loss = train(config_, {run("a")}).loss;
+  const std::string bytes = model_bytes(run("a"));
+  EXPECT_EQ(train(config_, {run("a"), /*resume=*/true}).loss, loss);
+  EXPECT_EQ(model_bytes(run("a")), bytes);
+  EXPECT_EQ(metrics(run("a")).size(), 5u);
+}
+
+TEST_F(TrainerTest, ResumeWithoutARunStartsOne) {
+  EXPECT_EQ(train(config_, {run("a"), /*resume=*/true}).iterations, 21);
+}
+
+TEST_F(TrainerTest, ResumeRefusesAnotherExperiment) {
+  train(config_, {run("a")});
+  TrainConfig other = config_;
+  other.lr = 2e-3;
+  const std::string error = error_of([&] { train(other, {run("a"), /*resume=*/true}); });
+  EXPECT_TRUE(contains(error, "optim/lr") || contains(error, "optim.lr")) << error;
+  EXPECT_TRUE(contains(error, "0.001") && contains(error, "0.002")) << error;
+  other = config_;
+  other.log_every = 3;
+  other.checkpoint_every = 4;
+  other.threads = 1;
+  EXPECT_EQ(error_of([&] { train(other, {run("a"), /*resume=*/true}); }), "");
+}
+
+TEST_F(TrainerTest, AnExistingRunIsNotOverwrittenByChance) {
+  train(config_, {run("a")});
+  const std::string bytes = model_bytes(run("a"));
+  config_.seed = 6;
+  const std::string error = error_of([&] { train(config_, {run("a")}); });
+  EXPECT_TRUE(contains(error, run("a").string()) && contains(error, "--resume")) << error;
+  EXPECT_EQ(model_bytes(run("a")), bytes);
+  train(config_, {run("a"), /*resume=*/false, /*overwrite=*/true});
+  EXPECT_NE(model_bytes(run("a")), bytes);
+  EXPECT_EQ(metrics(run("a")).size(), 5u);
+}
+
+TEST_F(TrainerTest, BadInputLeavesNoRun) {
+  const auto refused = [&](const TrainConfig& config, const std::string& word) {
+    const std::string error = error_of([&] { train(config, {run("a")}); });
+    return contains(error, word) && !fs::exists(run("a"));
+  };
+  TrainConfig bad = config_;
+  bad.path = "";
+  EXPECT_TRUE(refused(bad, "data.path"));
+  bad.path = (folder_ / "none.h5").string();
+  EXPECT_TRUE(refused(bad, bad.path));
+  bad = config_;
+  bad.members = kMembers + 1;
+  EXPECT_TRUE(refused(bad, "data.members"));
+  bad = config_;
+  bad.device = "tpu";
+  EXPECT_TRUE(refused(bad, "device"));
+}
+
+class Diverging : public TrainerTest, public testing::WithParamInterface<double> {};
+
+// 1e20 makes the next loss overflow; 1e38 makes the weights infinite at once, while the loss that
+// belongs to that step is still finite.
+TEST_P(Diverging, StopsAndTheLastCheckpointIsGood) {
+  config_.lr = GetParam();
+  config_.clip = 0;
+  config_.warmup = 2;
+  config_.checkpoint_every = 1;
+  std::string message;
+  try {
+    train(config_, {run("a")});
+  } catch (const UserError& error) {
+    FAIL() << "not the user's mistake: " << error.what();
+  } catch (const std::runtime_error& error) {
+    message = error.what();
+  }
+  EXPECT_TRUE(contains(message, "diverged at step")) << message;
+  EXPECT_FALSE(fs::exists(run("a") / "model.safetensors"));
+  const auto newest = CheckpointFolder(run("a")).newest();
+  if (!newest) {
+    EXPECT_TRUE(contains(message, "none")) << message;
+    return;
+  }
+  EXPECT_TRUE(contains(message, newest->string())) << message;
+  for (const char* file : {"model.safetensors", "state.safetensors"}) {
+    for (const auto& [name, tensor] : read_safetensors(*newest / file).tensors) {
+      EXPECT_TRUE(at::isfinite(tensor).all().item<bool>()) << file << " " << name;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(LearningRates, Diverging, testing::Values(1e20, 1e38),
+                         [](const auto& test) { return test.param < 1e30 ? "loss" : "weights"; });
+
+// Interrupts cannot be taken back, so that they happen in processes of their own: death tests that
+// run this test again up to the statement. Those find the first process's folder by a variable.
+constexpr const char* kSharedFolder = "SLIFT_TRAINER_TEST_FOLDER";
+
+std::optional<fs::path> shared_folder() {
+  const char* given = std::getenv(kSharedFolder);
+  return given != nullptr ? std::optional<fs::path>(given) : std::nullopt;
+}
+
+class Interrupting : public TrainerTest {
+ protected:
+  Interrupting() : TrainerTest(shared_folder()) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    setenv(kSharedFolder, folder_.c_str(), 1);
+  }
+  ~Interrupting() override { unsetenv(kSharedFolder); }
+
+  // Trains until the first safe point after a signal, and leaves with 42 if that is an Interrupted.
+  [[noreturn]] void train_interrupted() {
+    install_interrupt_handlers();
+    std::raise(SIGINT);
+    int status = 1;
+    try {
+      train(config_, {run("stopped"), /*resume=*/true});
+    } catch (const Interrupted&) {
+      status = 42;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+    std::_Exit(status);
+  }
+};
+
+using InterruptingDeathTest = Interrupting;
+
+TEST_F(InterruptingDeathTest, LeavesACheckpointThatResumesToTheSameBytes) {
+  config_.log_every = 2;
+  config_.iterations = 7;
+  // Each process makes one step more. The third writes no line of its own to the log.
+  EXPECT_EXIT(train_interrupted(), testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(train_interrupted(), testing::ExitedWithCode(42), "");
+  EXPECT_EXIT(train_interrupted(), testing::ExitedWithCode(42), "");
+  EXPECT_EQ(CheckpointFolder(run("stopped")).newest()->filename(), "step-00000003");
+  EXPECT_FALSE(fs::exists(run("stopped") / "model.safetensors"));
+  train(config_, {run("stopped"), /*resume=*/true});
+  train(config_, {run("whole")});
+  EXPECT_EQ(model_bytes(run("stopped")), model_bytes(run("whole")));
+  EXPECT_EQ(metrics(run("stopped")), metrics(run("whole")));
+}
+
+}  // namespace
+}  // namespace slift
