@@ -13,10 +13,21 @@ find_package(PNG REQUIRED)
 find_path(CLI11_INCLUDE CLI/CLI.hpp REQUIRED)
 find_path(TOMLPP_INCLUDE toml++/toml.h REQUIRED)
 
+# PyTorch's own LibTorch ships the headers of another fmt beside its own; the ones we link must win.
+foreach(folder ${TORCH_INCLUDE_DIRS})
+  if(EXISTS ${folder}/fmt/format.h AND NOT folder STREQUAL "/usr/include")
+    find_path(FMT_INCLUDE fmt/format.h PATHS /usr/include NO_DEFAULT_PATH REQUIRED)
+    file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/fmt_first)
+    file(CREATE_LINK ${FMT_INCLUDE}/fmt ${PROJECT_BINARY_DIR}/fmt_first/fmt SYMBOLIC)
+    target_include_directories(slift_flags SYSTEM BEFORE INTERFACE ${PROJECT_BINARY_DIR}/fmt_first)
+  endif()
+endforeach()
+
 # LibTorch as a system library: its headers are not held to our warnings.
 add_library(slift_torch INTERFACE)
 target_include_directories(slift_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
-target_link_libraries(slift_torch INTERFACE ${TORCH_LIBRARIES})
+# PyTorch's libtorch.so exports its own, broken half of std::filesystem: libstdc++ must come first.
+target_link_libraries(slift_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(slift_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${torch_flags}>)
 

@@ -8,7 +8,7 @@ set -euo pipefail
 
 packages=(
   build-essential cmake ninja-build ccache git clang-format pkg-config
-  libtorch-dev libopenblas-dev libopenblas0-openmp
+  libtorch-dev libopenblas0-openmp
   libhdf5-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
   libpng-dev libeigen3-dev libgtest-dev libbenchmark-dev libjs-chart.js python3
 )
@@ -43,7 +43,6 @@ fi
 arch=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
 for library in libblas.so.3 liblapack.so.3 libopenblas.so.0; do
   wanted=/usr/lib/$arch/openblas-openmp/$library
-  [[ $library == libopenblas.so.0 ]] && wanted=/usr/lib/$arch/openblas-openmp/libopenblas.so.0
   current=$(readlink -f "/etc/alternatives/$library-$arch" 2>/dev/null || true)
   if [[ -e $wanted && "$current" != "$(readlink -f "$wanted")" ]]; then
     as_root update-alternatives --quiet --set "$library-$arch" "$wanted"

@@ -9,10 +9,14 @@
 namespace slift::cli {
 
 void declare_demo(CLI::App& app) {
-  auto out = std::make_shared<std::string>("runs/demo");
-  app.add_option("--out,-o", *out, "Folder for data, runs and report")->capture_default_str();
-  app.callback([out] {
-    const DemoResult r = run_demo(*out);
+  struct Options {
+    std::string out = "runs/demo", device = "cpu";
+  };
+  auto o = std::make_shared<Options>();
+  app.add_option("--device", o->device, "cpu or cuda")->capture_default_str();
+  app.add_option("--out,-o", o->out, "Folder for data, runs and report")->capture_default_str();
+  app.callback([o] {
+    const DemoResult r = run_demo(o->out, o->device);
     const auto row = [&r](const char* name, double value) {
       return fmt::format("{:<28} {:>10.4f} {:>9.2f}\n", name, value, value / r.floor);
     };

@@ -21,7 +21,8 @@ void declare_report(CLI::App& app) {
       runs.push_back({fs::path(run).lexically_normal().filename().string(), run});
       if (runs.back().label.empty()) runs.back().label = run;
     }
-    const fs::path out = o->out.empty() ? fs::path(o->runs.front()) / "report.html" : fs::path(o->out);
+    const fs::path out =
+        o->out.empty() ? fs::path(o->runs.front()) / "report.html" : fs::path(o->out);
     write_report(runs, out);
     print_result({{"out", out.string()}}, out.string());
   });

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <iostream>
 #include <memory>
 
 #include "cli/command.h"
@@ -9,6 +10,17 @@
 #include "training/trainer.h"
 
 namespace slift::cli {
+namespace {
+
+// docs/config.md is this text.
+constexpr const char* kKeysHeading =
+    "# Configuration\n\n"
+    "Every key of a training config, as `slift train --keys` prints it. Files are TOML; `--set\n"
+    "section.key=value` overrides a key; an unknown key is an error that names the nearest one. "
+    "The\n"
+    "resolved config is saved as `config.toml` in the run folder and inside the model file.\n\n";
+
+}  // namespace
 
 void declare_train(CLI::App& app) {
   struct Options {
@@ -24,6 +36,14 @@ void declare_train(CLI::App& app) {
   app.add_option("--device", o->device, "cpu or cuda, in place of train.device");
   app.add_option("--seed,-s", o->seed, "In place of the config's seed");
   app.add_option("--set", o->settings, "Any key, as section.key=value");
+  app.add_flag_callback(
+      "--keys",
+      [] {
+        TrainConfig config;
+        std::cout << kKeysHeading << config.schema().to_markdown();
+        throw CLI::Success();
+      },
+      "Print every config key with default, rule and meaning");
   app.add_flag("--resume", o->resume, "Continue from the newest checkpoint, or start");
   app.add_flag("--overwrite", o->overwrite, "Replace a run that is in the folder already");
   app.callback([o] {

@@ -2,10 +2,12 @@
 // interrupted.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 
 #include "cli/command.h"
+#include "core/config.h"
 #include "core/errors.h"
 #include "core/interrupt.h"
 #include "core/log.h"
@@ -82,6 +84,12 @@ int run(int argc, char** argv) {
     Progress::set_enabled(!flags.quiet);
     set_threads(flags.threads);
   });
+  if (argc > 1 && argv[1][0] != '-') {
+    std::vector<std::string> names;
+    for (const Command& command : commands()) names.emplace_back(command.name);
+    require(std::find(names.begin(), names.end(), argv[1]) != names.end(),
+            "unknown command {}; the nearest is {}", argv[1], nearest_name(argv[1], names));
+  }
   try {
     app.parse(argc, argv);
     return 0;

@@ -9,6 +9,8 @@
 namespace slift {
 namespace {
 
+constexpr std::int64_t kBlockBytes = 64 << 10;
+
 // The shuffles of one epoch: of trajectories (0), then of the transitions of each pool (1, 2, ...).
 std::uint64_t shuffle_index(std::int64_t epoch, std::int64_t which) {
   return (static_cast<std::uint64_t>(epoch) << 24) | static_cast<std::uint64_t>(which);
@@ -50,14 +52,29 @@ void TransitionSampler::load_pool(std::int64_t epoch, std::int64_t pool) {
     for (std::int64_t i = 0; i < count; ++i) pool_index_[static_cast<std::size_t>(i)] = i;
     reader_.read(0, count, pool_);
   } else {
-    const Permutation order(seed_, shuffle_index(epoch, 0), static_cast<std::uint64_t>(members_));
+    // Blocks of neighbours are shuffled, not single trajectories, so that reads stay long. The last
+    // block, if it is short, keeps its place.
+    const std::int64_t block = members_within(reader_.info(), kBlockBytes);
+    const std::int64_t full_blocks = members_ / block;
+    const Permutation order(seed_, shuffle_index(epoch, 0),
+                            static_cast<std::uint64_t>(std::max<std::int64_t>(full_blocks, 1)));
     for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t position = first + i, b = position / block;
       pool_index_[static_cast<std::size_t>(i)] =
-          static_cast<std::int64_t>(order(static_cast<std::uint64_t>(first + i)));
+          b < full_blocks
+              ? static_cast<std::int64_t>(order(static_cast<std::uint64_t>(b))) * block +
+                    position % block
+              : position;
     }
     std::sort(pool_index_.begin(), pool_index_.end());  // reads the file forwards
-    for (std::size_t i = 0; i < pool_index_.size(); ++i) {
-      reader_.read(pool_index_[i], 1, std::span(pool_).subspan(i * size, size));
+    for (std::size_t i = 0; i < pool_index_.size();) {
+      std::size_t run = 1;
+      while (i + run < pool_index_.size() && pool_index_[i + run] == pool_index_[i + run - 1] + 1) {
+        ++run;
+      }
+      reader_.read(pool_index_[i], static_cast<std::int64_t>(run),
+                   std::span(pool_).subspan(i * size, run * size));
+      i += run;
     }
   }
   loaded_epoch_ = epoch;

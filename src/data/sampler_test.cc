@@ -11,26 +11,27 @@
 namespace slift {
 namespace {
 
-constexpr std::int64_t kMembers = 11, kSteps = 6, kWidth = 2, kWindow = 3;
-constexpr std::int64_t kTrajectoryBytes = kSteps * kWidth * 4;
+constexpr std::int64_t kMembers = 11, kSteps = 6, kWindow = 3;
 constexpr std::int64_t kTransitions = kMembers * (kSteps - 1);
 
 // Every number tells where it comes from.
 float value(std::int64_t member, std::int64_t step, std::int64_t component) {
-  return static_cast<float>(1000 * member + 10 * step + component);
+  return static_cast<float>(100000 * member + 10000 * step + component);
 }
 
-class SamplerTest : public testing::Test {
+// The parameter is the width of a state: 1400 makes trajectories so large that each is shuffled on
+// its own, 900 blocks of 3 (and a last one of 2), 2 a single block.
+class SamplerTest : public testing::TestWithParam<std::int64_t> {
  protected:
   SamplerTest() : reader_(write(folder_ / "x.h5", kSteps)) {}
 
-  static TrajectoryReader write(const std::filesystem::path& path, std::int64_t steps) {
+  TrajectoryReader write(const std::filesystem::path& path, std::int64_t steps) const {
     TrajectoryInfo info;
-    info.members = kMembers, info.steps = steps, info.state_shape = {kWidth};
+    info.members = kMembers, info.steps = steps, info.state_shape = {width_};
     std::vector<float> states;
     for (std::int64_t m = 0; m < kMembers; ++m)
       for (std::int64_t t = 0; t < steps; ++t)
-        for (std::int64_t c = 0; c < kWidth; ++c) states.push_back(value(m, t, c));
+        for (std::int64_t c = 0; c < width_; ++c) states.push_back(value(m, t, c));
     TrajectoryWriter writer(path, info);
     writer.write(0, kMembers, states);
     writer.commit();
@@ -38,7 +39,7 @@ class SamplerTest : public testing::Test {
   }
 
   TransitionSampler sampler(std::int64_t pool_members, std::uint64_t seed = 5) {
-    return TransitionSampler(reader_, kMembers, kWindow, seed, pool_members * kTrajectoryBytes);
+    return TransitionSampler(reader_, kMembers, kWindow, seed, pool_members * bytes_);
   }
 
   // Transitions at positions 0 .. count-1 of the random order.
@@ -54,6 +55,7 @@ class SamplerTest : public testing::Test {
     return result;
   }
 
+  const std::int64_t width_ = GetParam(), bytes_ = kSteps * width_ * 4;
   TestFolder folder_;
   TrajectoryReader reader_;
 };
@@ -73,7 +75,7 @@ std::vector<std::int64_t> all(std::int64_t count) {
 // Pools of 11 (resident), 10, 4, 3 (the last has 2), 1.
 constexpr std::int64_t kPools[] = {11, 10, 4, 3, 1};
 
-TEST_F(SamplerTest, EachEpochVisitsEveryTransitionOnce) {
+TEST_P(SamplerTest, EachEpochVisitsEveryTransitionOnce) {
   for (const std::int64_t pool : kPools) {
     const auto visited = order(sampler(pool), 3 * kTransitions, 7);  // batches straddle epochs
     for (std::size_t epoch = 0; epoch < 3; ++epoch) {
@@ -84,7 +86,7 @@ TEST_F(SamplerTest, EachEpochVisitsEveryTransitionOnce) {
   }
 }
 
-TEST_F(SamplerTest, EpochsAndSeedsDiffer) {
+TEST_P(SamplerTest, EpochsAndSeedsDiffer) {
   for (const std::int64_t pool : kPools) {
     const auto a = order(sampler(pool), 2 * kTransitions, 7);
     const auto b = order(sampler(pool, 6), kTransitions, 7);
@@ -93,12 +95,13 @@ TEST_F(SamplerTest, EpochsAndSeedsDiffer) {
       same_epoch += a[i] == a[i + kTransitions];
       same_seed += a[i] == b[i];
     }
-    EXPECT_LT(same_epoch, 12) << "pool " << pool;  // expected 1, Poisson
-    EXPECT_LT(same_seed, 12) << "pool " << pool;
+    // Poisson; expected 1, or 1 a pool where pools are the same each time: at most 11.
+    EXPECT_LT(same_epoch, 25) << "pool " << pool;
+    EXPECT_LT(same_seed, 25) << "pool " << pool;
   }
 }
 
-TEST_F(SamplerTest, PoolsHoldFewTrajectories) {
+TEST_P(SamplerTest, PoolsHoldFewTrajectories) {
   // The first pool of 3 trajectories is used up before another trajectory is seen.
   const auto visited = order(sampler(3), 3 * (kSteps - 1), 1);
   std::vector<std::int64_t> members;
@@ -106,10 +109,12 @@ TEST_F(SamplerTest, PoolsHoldFewTrajectories) {
   members = sorted(members);
   members.erase(std::unique(members.begin(), members.end()), members.end());
   EXPECT_EQ(members.size(), 3u);
-  EXPECT_NE(members, all(3)) << "trajectories must be walked in random order";
+  if (width_ > 1000) {
+    EXPECT_NE(members, all(3)) << "trajectories must be walked in random order";
+  }
 }
 
-TEST_F(SamplerTest, BatchIsADirectGather) {
+TEST_P(SamplerTest, BatchIsADirectGather) {
   for (const std::int64_t pool : kPools) {
     TransitionSampler s = sampler(pool);
     Batch batch;
@@ -117,8 +122,8 @@ TEST_F(SamplerTest, BatchIsADirectGather) {
     for (std::int64_t iteration = 0; iteration < 10; ++iteration) {
       s.fill(iteration, 9, batch);
       ASSERT_EQ(batch.transition.size(), 9u);
-      ASSERT_EQ(batch.window.size(), static_cast<std::size_t>(9 * kWindow * kWidth));
-      ASSERT_EQ(batch.next.size(), static_cast<std::size_t>(9 * kWidth));
+      ASSERT_EQ(batch.window.size(), static_cast<std::size_t>(9 * kWindow * width_));
+      ASSERT_EQ(batch.next.size(), static_cast<std::size_t>(9 * width_));
       const float *window = batch.window.data(), *next = batch.next.data();
       for (const std::int64_t k : batch.transition) {
         const std::int64_t member = k / (kSteps - 1), t = k % (kSteps - 1);
@@ -126,9 +131,9 @@ TEST_F(SamplerTest, BatchIsADirectGather) {
         // t = 0 sees state 0 three times, t = 1 twice.
         for (const std::int64_t step :
              {std::max<std::int64_t>(t - 2, 0), std::max<std::int64_t>(t - 1, 0), t}) {
-          for (std::int64_t c = 0; c < kWidth; ++c) ASSERT_EQ(*window++, value(member, step, c));
+          for (std::int64_t c = 0; c < width_; ++c) ASSERT_EQ(*window++, value(member, step, c));
         }
-        for (std::int64_t c = 0; c < kWidth; ++c) ASSERT_EQ(*next++, value(member, t + 1, c));
+        for (std::int64_t c = 0; c < width_; ++c) ASSERT_EQ(*next++, value(member, t + 1, c));
       }
     }
     EXPECT_GT(seen_step[0], 0);
@@ -137,7 +142,7 @@ TEST_F(SamplerTest, BatchIsADirectGather) {
   }
 }
 
-TEST_F(SamplerTest, FillIsAPureFunctionOfTheIteration) {
+TEST_P(SamplerTest, FillIsAPureFunctionOfTheIteration) {
   for (const std::int64_t pool : kPools) {
     TransitionSampler wandering = sampler(pool);
     for (const std::int64_t iteration : {13, 2, 30, 2, 0, 31, 7, 8, 1000000}) {
@@ -152,7 +157,7 @@ TEST_F(SamplerTest, FillIsAPureFunctionOfTheIteration) {
   }
 }
 
-TEST_F(SamplerTest, OrderDoesNotDependOnTheBatchSize) {
+TEST_P(SamplerTest, OrderDoesNotDependOnTheBatchSize) {
   for (const std::int64_t pool : kPools) {
     const auto a = order(sampler(pool), 2 * kTransitions, 1);
     EXPECT_EQ(order(sampler(pool), 2 * kTransitions, 7), a);
@@ -160,24 +165,24 @@ TEST_F(SamplerTest, OrderDoesNotDependOnTheBatchSize) {
   }
 }
 
-TEST_F(SamplerTest, MemoryIsBounded) {
-  for (std::int64_t bytes = 0; bytes < 13 * kTrajectoryBytes; bytes += 17) {
+TEST_P(SamplerTest, MemoryIsBounded) {
+  for (std::int64_t bytes = 0; bytes < 13 * bytes_; bytes += bytes_ / 3) {
     const TransitionSampler s(reader_, kMembers, kWindow, 1, bytes);
-    const std::int64_t fits = bytes / kTrajectoryBytes;
+    const std::int64_t fits = bytes / bytes_;
     EXPECT_EQ(s.pool_members(), std::clamp<std::int64_t>(fits, 1, kMembers)) << bytes;
   }
 }
 
-TEST_F(SamplerTest, UsesTheFirstMembersOnly) {
+TEST_P(SamplerTest, UsesTheFirstMembersOnly) {
   for (const std::int64_t pool : {100, 2}) {
-    TransitionSampler s(reader_, 5, kWindow, 1, pool * kTrajectoryBytes);
+    TransitionSampler s(reader_, 5, kWindow, 1, pool * bytes_);
     EXPECT_EQ(s.transitions(), 25);
     EXPECT_EQ(s.pool_members(), std::min<std::int64_t>(pool, 5));
     EXPECT_EQ(sorted(order(std::move(s), 25, 4)), all(25));
   }
 }
 
-TEST_F(SamplerTest, OneStateIsNoTransition) {
+TEST_P(SamplerTest, OneStateIsNoTransition) {
   const TrajectoryReader reader = write(folder_ / "one.h5", 1);
   try {
     TransitionSampler(reader, kMembers, kWindow, 1, 1 << 20);
@@ -186,6 +191,8 @@ TEST_F(SamplerTest, OneStateIsNoTransition) {
     EXPECT_NE(std::string(error.what()).find("one.h5"), std::string::npos) << error.what();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Widths, SamplerTest, testing::Values(1400, 900, 2));
 
 TEST(CopyWindow, RepeatsTheFirstState) {
   const std::vector<float> trajectory = {1, 2, 3, 4, 5, 6, 7, 8};  // 4 states of 2

@@ -15,6 +15,7 @@ struct NetConfig {
   std::int64_t width = 512;
   std::int64_t layers = 4;
   std::string activation = "gelu";
+  double init_gain = 1.0;
 
   void bind(ConfigSchema& schema);
 };

@@ -7,7 +7,9 @@
 namespace slift {
 
 Mlp::Mlp(const NetConfig& config, const BackboneShape& shape)
-    : Backbone(shape), activation_(config.activation) {
+    : Backbone(shape),
+      activation_(config.activation),
+      gain_(config.init_gain * activation_gain(config.activation)) {
   require(shape.state.size() == 1, "net.kind = mlp goes with vector states, the data have fields");
   std::int64_t inputs = shape.window * shape.state[0] + shape.label_dimension;
   for (std::int64_t i = 0; i <= config.layers; ++i) {
@@ -21,11 +23,10 @@ Mlp::Mlp(const NetConfig& config, const BackboneShape& shape)
 
 void Mlp::initialise(std::uint64_t seed) {
   torch::NoGradGuard no_grad;
-  const double gain = activation_gain(activation_);
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     // A small last layer starts the model near "next state = last state" (or the mean).
     const bool last = i + 1 == weights_.size();
-    draw_weight(weights_[i], last ? 0.1 * gain : gain, seed, i);
+    draw_weight(weights_[i], last ? 0.1 * gain_ : gain_, seed, i);
     biases_[i].zero_();
   }
 }

@@ -14,6 +14,7 @@ class Mlp : public Backbone {
   Tensor forward_impl(const Tensor& window, const Tensor& label) override;
 
   std::string activation_;
+  double gain_;
   std::vector<Tensor> weights_, biases_;  // layer i: [out, in], [out]
 };
 

@@ -23,6 +23,9 @@ void NetConfig::bind(ConfigSchema& s) {
   s.field("layers", &layers, Effect::kResults, "hidden layers", within(1, 64));
   s.field("activation", &activation, Effect::kResults, "gelu in its tanh form",
           one_of({"gelu", "silu"}));
+  s.field("init_gain", &init_gain, Effect::kResults,
+          "scale of the initial weights; 1 keeps activations at unit scale, less starts smoother",
+          above(0));
 }
 
 const std::vector<BackboneEntry>& backbone_registry() {

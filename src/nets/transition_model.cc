@@ -41,10 +41,11 @@ json ModelSpec::to_json() const {
 }
 
 ModelSpec ModelSpec::from_json(const json& object, const std::string& source) {
-  require(object.is_object() && object.value("format", "") == kFormat, "{}: not a slift model file",
-          source);
-  require(object.value("version", 0) == kVersion, "{}: model version must be {}, got {}", source,
-          kVersion, object.value("version", 0));
+  require(object.is_object() && object.value("format", json()) == kFormat,
+          "{}: not a slift model file", source);
+  const json version = object.value("version", json());
+  require(version == kVersion, "{}: model version must be {}, got {}", source, kVersion,
+          version.dump());
   ModelSpec spec;
   try {
     ConfigSchema schema;

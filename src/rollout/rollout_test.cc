@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/interrupt.h"
 #include "core/progress.h"

@@ -8,6 +8,7 @@
 #include "report/report.h"
 #include "rollout/rollout.h"
 #include "systems/system.h"
+#include "tensor/runtime.h"
 #include "training/trainer.h"
 
 namespace slift {
@@ -19,8 +20,10 @@ namespace {
 constexpr std::int64_t kTrainMembers = 1024;
 constexpr std::int64_t kMembers = 4096;  // of the ensembles and of each half of the truth
 
-TrainConfig demo_config(const fs::path& data, std::int64_t label_dimension) {
+TrainConfig demo_config(const fs::path& data, std::int64_t label_dimension,
+                        const std::string& device) {
   TrainConfig config;
+  config.device = device;
   config.path = data.string();
   config.label_dimension = label_dimension;
   config.net.width = 256;
@@ -34,7 +37,8 @@ TrainConfig demo_config(const fs::path& data, std::int64_t label_dimension) {
 double train_and_evaluate(const fs::path& run, const TrainConfig& config,
                           const TrajectoryReader& truth, double* floor) {
   train(config, {.run = run, .resume = false, .overwrite = true});
-  const TransitionModel model = load_model(run / "model.safetensors");
+  TransitionModel model = load_model(run / "model.safetensors");
+  model.to(resolve_device(config.device));
   // Members start where the second half of the truth does, which also gives the floor.
   RolloutOptions options;
   options.members = kMembers;
@@ -49,7 +53,7 @@ double train_and_evaluate(const fs::path& run, const TrainConfig& config,
 
 }  // namespace
 
-DemoResult run_demo(const fs::path& folder) {
+DemoResult run_demo(const fs::path& folder, const std::string& device) {
   const auto start = std::chrono::steady_clock::now();
   const auto system = make_system("duffing");
   const fs::path train_data = folder / "train.h5", test_data = folder / "test.h5";
@@ -60,11 +64,11 @@ DemoResult run_demo(const fs::path& folder) {
   const TrajectoryReader truth(test_data);
 
   DemoResult result;
-  result.lifted =
-      train_and_evaluate(folder / "lifted", demo_config(train_data, 32), truth, &result.floor);
+  result.lifted = train_and_evaluate(folder / "lifted", demo_config(train_data, 32, device), truth,
+                                     &result.floor);
   spdlog::info("the same network without labels, the deterministic baseline");
-  result.deterministic = train_and_evaluate(folder / "deterministic", demo_config(train_data, 0),
-                                            truth, &result.floor);
+  result.deterministic = train_and_evaluate(
+      folder / "deterministic", demo_config(train_data, 0, device), truth, &result.floor);
   result.report = folder / "report.html";
   write_report({{"lifted", folder / "lifted"}, {"deterministic", folder / "deterministic"}},
                result.report);

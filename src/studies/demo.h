@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 namespace slift {
 
@@ -16,6 +17,6 @@ struct DemoResult {
 
 // Writes everything below `folder`, replacing an earlier demo there. The numbers depend on the
 // machine's arithmetic only, not on the run.
-DemoResult run_demo(const std::filesystem::path& folder);
+DemoResult run_demo(const std::filesystem::path& folder, const std::string& device);
 
 }  // namespace slift

@@ -24,14 +24,14 @@ struct Dtype {
 constexpr Dtype kDtypes[] = {
     {"F32", at::kFloat}, {"F64", at::kDouble}, {"I64", at::kLong}, {"U8", at::kByte}};
 
-const Dtype& dtype_by_name(const std::string& name, const std::string& where) {
+Dtype dtype_by_name(const std::string& name, const std::string& where) {
   for (const Dtype& d : kDtypes) {
     if (name == d.name) return d;
   }
   fail("{}: dtype must be F32, F64, I64 or U8, got {}", where, name);
 }
 
-const Dtype& dtype_of(const Tensor& tensor) {
+Dtype dtype_of(const Tensor& tensor) {
   for (const Dtype& d : kDtypes) {
     if (tensor.scalar_type() == d.type) return d;
   }
@@ -116,7 +116,7 @@ SafeTensors read_safetensors(const fs::path& path) {
   content.metadata = header.metadata;
   std::ifstream in(path, std::ios::binary);
   for (const auto& [name, entry] : header.entries) {
-    const Dtype& dtype = dtype_by_name(entry.dtype, path.string());
+    const Dtype dtype = dtype_by_name(entry.dtype, path.string());
     Tensor tensor = at::empty(entry.shape, at::TensorOptions().dtype(dtype.type));
     in.seekg(static_cast<std::streamoff>(header.data_offset + entry.begin));
     in.read(static_cast<char*>(tensor.data_ptr()),

@@ -103,6 +103,12 @@ TrainResult train(const TrainConfig& config, const TrainOptions& options) {
   }
   MetricsLog log(options.run / "metrics.jsonl", log_bytes);
 
+  const auto stop_diverged = [&](const std::string& what) {
+    const auto good = checkpoints.newest();
+    throw std::runtime_error(fmt::format(
+        "training diverged at step {}: {}; last good checkpoint: {}; a lower optim.lr may help",
+        trainer.iteration(), what, good ? good->string() : "none"));
+  };
   const auto save = [&] {
     TrainingState state{trainer.optimizer().state(),
                         {{"iteration", trainer.iteration()},
@@ -110,6 +116,10 @@ TrainResult train(const TrainConfig& config, const TrainOptions& options) {
                          {"loss_count", counted},
                          {"log_bytes", log.bytes()},
                          {"last_loss", last_loss}}};
+    // The loss of a step is that of the weights before it: these may be worse.
+    for (const auto& [name, tensor] : state.tensors) {
+      if (!at::isfinite(tensor).all().item<bool>()) stop_diverged("the weights are not finite");
+    }
     checkpoints.save(trainer.iteration(), trainer.model(), trainer.optimizer().ema(), state);
   };
 
@@ -127,13 +137,7 @@ TrainResult train(const TrainConfig& config, const TrainOptions& options) {
     while (trainer.iteration() < config.iterations) {
       const double loss = trainer.step().item<double>();
       const std::int64_t done = trainer.iteration();
-      if (!std::isfinite(loss)) {
-        const auto good = checkpoints.newest();
-        throw std::runtime_error(fmt::format(
-            "training diverged at step {}: the loss is {}; last good checkpoint: {}; a lower "
-            "optim.lr may help",
-            done, loss, good ? good->string() : "none"));
-      }
+      if (!std::isfinite(loss)) stop_diverged(fmt::format("the loss is {}", loss));
       sum += loss;
       ++counted;
       if (done % config.log_every == 0 || done == config.iterations) {

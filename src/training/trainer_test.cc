@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <sstream>
 
@@ -116,13 +117,13 @@ TEST_F(TrainerTest, LossFalls) {
   config_.iterations = 300;
   config_.lr = 3e-3;
   config_.net.width = 64;
-  config_.log_every = 20;
+  config_.log_every = 1;
   const TrainResult result = train(config_, {run("a")});
   const std::vector<json> lines = metrics(run("a"));
-  ASSERT_EQ(lines.size(), 15u);
+  ASSERT_EQ(lines.size(), 300u);
   // The targets have variance 1 in the loss's units, and a new model predicts about 0.
-  EXPECT_NEAR(lines.front().at("loss").get<double>(), 0.9, 0.4);
-  EXPECT_LT(result.loss, 0.2 * lines.front().at("loss").get<double>());
+  EXPECT_NEAR(lines.front().at("loss").get<double>(), 1, 0.4);
+  EXPECT_LT(result.loss, 0.1 * lines.front().at("loss").get<double>());
   EXPECT_EQ(result.loss, lines.back().at("loss").get<double>());
   EXPECT_EQ(result.iterations, 300);
   EXPECT_EQ(lines.back().at("step"), 300);
@@ -131,6 +132,25 @@ TEST_F(TrainerTest, LossFalls) {
   EXPECT_EQ(model.parameter_count(), result.parameters);
   EXPECT_EQ(model.spec().config.at("optim").at("lr"), 3e-3);
   EXPECT_EQ(model.spec().system, "duffing");
+}
+
+// Through more than one epoch: a transition keeps its label when it comes back.
+TEST_F(TrainerTest, LossIsTheRegressionOnOneFixedLabelPerTransition) {
+  Trainer trainer(config_);
+  const TrajectoryReader reader(config_.path);
+  TransitionSampler sampler(reader, kMembers, 2, 5, 1 << 30);
+  const LabelSource labels{5, 3};
+  for (std::int64_t i = 0; i < 5; ++i) {
+    Batch batch;
+    sampler.fill(i, 100, batch);
+    const Tensor window = at::tensor(batch.window).view({100, 2, 2});
+    const Tensor label = labels.for_transitions(at::tensor(batch.transition, at::kLong));
+    const Tensor error =
+        trainer.model().scaled_output(window, label) -
+        trainer.model().scaled_target(window, at::tensor(batch.next).view({100, 2}));
+    const double expected = error.square().mean().item<double>();
+    EXPECT_NEAR(trainer.step().item<double>(), expected, 1e-6 * expected) << i;
+  }
 }
 
 TEST_F(TrainerTest, SameSeedSameBits) {
@@ -152,7 +172,7 @@ TEST_F(TrainerTest, SameSeedSameBits) {
 TEST_F(TrainerTest, KilledAndResumedEndsWithTheSameBytes) {
   train(config_, {run("whole")});
   train(config_, {run("killed")});
-  EXPECT_EQ(model_bytes(run("killed")), model_bytes(run("whole")));
+  EXPECT_TRUE(model_bytes(run("killed")) == model_bytes(run("whole")));
   fs::remove_all(run("killed") / "checkpoints" / "step-00000021");
   fs::create_directories(run("killed") / "checkpoints" / "step-00000020.partial");
   fs::remove(run("killed") / "model.safetensors");
@@ -160,11 +180,13 @@ TEST_F(TrainerTest, KilledAndResumedEndsWithTheSameBytes) {
 
   const TrainResult result = train(config_, {run("killed"), /*resume=*/true});
   EXPECT_EQ(result.iterations, 21);
-  EXPECT_EQ(model_bytes(run("killed")), model_bytes(run("whole")));
+  EXPECT_TRUE(model_bytes(run("killed")) == model_bytes(run("whole")));
   EXPECT_EQ(metrics(run("killed")), metrics(run("whole")));
-  for (const char* file : {"model.safetensors", "state.safetensors"}) {
-    const fs::path name = fs::path("checkpoints") / "step-00000021" / file;
-    EXPECT_EQ(read_file(run("killed") / name), read_file(run("whole") / name)) << file;
+  const fs::path state = fs::path("checkpoints") / "step-00000021" / "state.safetensors";
+  const SafeTensors whole = read_safetensors(run("whole") / state);
+  const SafeTensors killed = read_safetensors(run("killed") / state);
+  for (const auto& [name, tensor] : whole.tensors) {
+    EXPECT_TRUE(at::equal(killed.at(name, "killed"), tensor)) << name;
   }
 }
 
@@ -172,7 +194,7 @@ TEST_F(TrainerTest, ResumingAFinishedRunChangesNothing) {
   const double loss = train(config_, {run("a")}).loss;
   const std::string bytes = model_bytes(run("a"));
   EXPECT_EQ(train(config_, {run("a"), /*resume=*/true}).loss, loss);
-  EXPECT_EQ(model_bytes(run("a")), bytes);
+  EXPECT_TRUE(model_bytes(run("a")) == bytes);
   EXPECT_EQ(metrics(run("a")).size(), 5u);
 }
 
@@ -200,9 +222,9 @@ TEST_F(TrainerTest, AnExistingRunIsNotOverwrittenByChance) {
   config_.seed = 6;
   const std::string error = error_of([&] { train(config_, {run("a")}); });
   EXPECT_TRUE(contains(error, run("a").string()) && contains(error, "--resume")) << error;
-  EXPECT_EQ(model_bytes(run("a")), bytes);
+  EXPECT_TRUE(model_bytes(run("a")) == bytes);
   train(config_, {run("a"), /*resume=*/false, /*overwrite=*/true});
-  EXPECT_NE(model_bytes(run("a")), bytes);
+  EXPECT_FALSE(model_bytes(run("a")) == bytes);
   EXPECT_EQ(metrics(run("a")).size(), 5u);
 }
 
@@ -305,7 +327,7 @@ TEST_F(InterruptingDeathTest, LeavesACheckpointThatResumesToTheSameBytes) {
   EXPECT_FALSE(fs::exists(run("stopped") / "model.safetensors"));
   train(config_, {run("stopped"), /*resume=*/true});
   train(config_, {run("whole")});
-  EXPECT_EQ(model_bytes(run("stopped")), model_bytes(run("whole")));
+  EXPECT_TRUE(model_bytes(run("stopped")) == model_bytes(run("whole")));
   EXPECT_EQ(metrics(run("stopped")), metrics(run("whole")));
 }
 

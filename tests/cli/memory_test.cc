@@ -1,0 +1,57 @@
+// A 20 GB data set goes through info, evaluate and training in bounded memory. The file is sparse:
+// HDF5 gives zeros for chunks that were never written, at full size for every reader.
+#include <nlohmann/json.hpp>
+
+#include "data/hdf5.h"
+#include "data/trajectories.h"
+#include "fixture.h"
+
+namespace slift::testing {
+namespace {
+
+class MemoryTest : public CliTest {
+ protected:
+  static constexpr std::int64_t kMembers = 35'300'000;  // x 71 x 2 x 4 bytes = 20.05 GB
+  static constexpr std::int64_t kLimitKib = 1'500'000;
+
+  static void SetUpTestSuite() {
+    CliTest::SetUpTestSuite();
+    const TrajectoryReader real(path("train.h5"));
+    TrajectoryInfo info = real.info();
+    std::vector<float> some(static_cast<std::size_t>(64 * info.trajectory_size()));
+    real.read(0, 64, some);
+    info.members = kMembers;
+    TrajectoryWriter writer(path("large.h5"), info);
+    for (int i = 0; i < 200; ++i) writer.write(i * (kMembers / 200), 64, some);
+    writer.commit();
+  }
+};
+
+TEST_F(MemoryTest, Info) {
+  const auto r = run_slift({"info", path("large.h5"), "--stats", "--json", "-q"});
+  ASSERT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_EQ(nlohmann::json::parse(r.out).at("members"), kMembers);
+  EXPECT_GT(nlohmann::json::parse(r.out).at("stats").at("std").at(0).get<double>(), 0);
+  EXPECT_LT(r.peak_resident_kib, kLimitKib);
+}
+
+TEST_F(MemoryTest, Evaluate) {
+  const auto r =
+      run_slift({"evaluate", path("train.h5"), "--truth", path("large.h5"), "--json", "-q"});
+  ASSERT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_EQ(nlohmann::json::parse(r.out).at("moments").at("truth_members"), kMembers);
+  EXPECT_LT(r.peak_resident_kib, kLimitKib);
+}
+
+TEST_F(MemoryTest, Training) {
+  // 945,000 trajectories make a pool; a batch of 2^20 for 70 steps crosses into the second.
+  const auto r = run_slift({"train", path("small.toml"), "--data", path("large.h5"), "-o",
+                            path("large-run"), "--set", "train.iterations=70", "--set",
+                            "train.batch=1048576", "--set", "net.width=4", "--json", "-q"});
+  ASSERT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_EQ(nlohmann::json::parse(r.out).at("iterations"), 70);
+  EXPECT_LT(r.peak_resident_kib, kLimitKib);
+}
+
+}  // namespace
+}  // namespace slift::testing

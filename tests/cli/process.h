@@ -1,0 +1,31 @@
+// Runs the slift program as a user would and looks at what came of it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace slift::testing {
+
+struct ProcessOptions {
+  int kill_after_ms = -1;  // send `signal` after this time, if the process still runs
+  int signal = 9;
+  bool as_nobody = false;            // when root: drop to uid 65534, for which file modes count
+  std::string small_disk;            // mount a 256 KiB tmpfs on this folder, for the process only
+  std::int64_t file_size_limit = 0;  // bytes a file may grow to, 0: no limit
+};
+
+struct ProcessResult {
+  int exit_code = -1;  // -1 if killed by a signal
+  std::string out, err;
+  std::int64_t peak_resident_kib = 0;
+  double seconds = 0;
+  bool small_disk_mounted = false;
+};
+
+// `arguments` follow the program's name.
+ProcessResult run_slift(const std::vector<std::string>& arguments,
+                        const ProcessOptions& options = {});
+
+}  // namespace slift::testing

@@ -1,0 +1,72 @@
+// A run killed at any moment and resumed ends with the same bytes as one that was never stopped.
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "core/atomic_file.h"
+#include "fixture.h"
+
+namespace slift::testing {
+namespace {
+
+class ResumeTest : public CliTest {};
+
+TEST_F(ResumeTest, KilledFiveTimesGivesTheSameModel) {
+  const auto whole = run_slift({"train", path("small.toml"), "-o", path("whole"), "-q"});
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+
+  std::mt19937 random(std::random_device{}());
+  const int longest = static_cast<int>(whole.seconds * 1000 / 4);
+  int killed = 0;
+  for (int attempt = 0; attempt < 200 && killed < 5; ++attempt) {
+    ProcessOptions options;
+    options.kill_after_ms =
+        std::uniform_int_distribution<int>(longest / 4, std::max(longest, 2))(random);
+    const auto part =
+        run_slift({"train", path("small.toml"), "-o", path("parts"), "--resume", "-q"}, options);
+    ASSERT_TRUE(part.exit_code == -1 || part.exit_code == 0) << part.err;
+    if (part.exit_code == 0) break;
+    ++killed;
+  }
+  EXPECT_EQ(killed, 5) << "the run ended before it was killed five times";
+  const auto last = run_slift({"train", path("small.toml"), "-o", path("parts"), "--resume", "-q"});
+  ASSERT_EQ(last.exit_code, 0) << last.err;
+  EXPECT_EQ(read_file(path("parts/model.safetensors")), read_file(path("whole/model.safetensors")));
+
+  // The log, too, is as if never stopped, but for the wall clock.
+  std::ifstream a(path("parts/metrics.jsonl")), b(path("whole/metrics.jsonl"));
+  std::string line_a, line_b;
+  int lines = 0;
+  while (std::getline(b, line_b)) {
+    ASSERT_TRUE(std::getline(a, line_a));
+    auto json_a = nlohmann::json::parse(line_a), json_b = nlohmann::json::parse(line_b);
+    json_a.erase("seconds"), json_b.erase("seconds");
+    ASSERT_EQ(json_a, json_b);
+    ++lines;
+  }
+  EXPECT_EQ(lines, 100);
+  EXPECT_FALSE(std::getline(a, line_a));
+}
+
+TEST_F(ResumeTest, SignalsLeaveACheckpoint) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string run = path("signal-" + std::to_string(signal));
+    ProcessOptions options;
+    options.signal = signal;
+    options.kill_after_ms = 700;
+    const auto stopped =
+        run_slift({"train", path("small.toml"), "-o", run, "-q", "--set",
+                   "train.iterations=1000000", "--set", "train.checkpoint_every=1000000"},
+                  options);
+    EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
+    EXPECT_NE(stopped.err.find("--resume"), std::string::npos);
+    int checkpoints = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(run + "/checkpoints")) {
+      checkpoints += entry.path().extension() != ".partial";
+    }
+    EXPECT_EQ(checkpoints, 1);
+  }
+}
+
+}  // namespace
+}  // namespace slift::testing
