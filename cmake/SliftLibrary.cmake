@@ -3,6 +3,7 @@
 # it may include from; TORCH adds LibTorch and the shared precompiled header.
 if(SLIFT_TESTS)
   find_package(GTest REQUIRED)
+  add_custom_target(unit_tests)  # all tests that stand beside their source
   include(GoogleTest)
 endif()
 
@@ -33,6 +34,7 @@ function(slift_library name)
       slift_use_torch_header(${name}_tests)
     endif()
     slift_test(${name}_tests LABELS unit)
+    add_dependencies(unit_tests ${name}_tests)
   endif()
 endfunction()
 
@@ -45,4 +47,19 @@ function(slift_use_torch_header target)
     target_precompile_headers(slift_torch_header PRIVATE <torch/torch.h> <fmt/format.h>)
   endif()
   target_precompile_headers(${target} REUSE_FROM slift_torch_header)
+endfunction()
+
+# slift_embed(out header NAME=path...): `out`, a source that defines slift::assets::NAME for each file.
+function(slift_embed out header)
+  set(files "")
+  foreach(asset ${ARGN})
+    string(REGEX REPLACE "^[^=]*=" "" path "${asset}")
+    list(APPEND files ${path})
+  endforeach()
+  add_custom_command(
+    OUTPUT ${out}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${out} -DHEADER=${header} "-DASSETS=${ARGN}"
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${PROJECT_SOURCE_DIR}/cmake/embed.cmake ${files}
+    VERBATIM)
 endfunction()

@@ -41,8 +41,9 @@ void declare_evaluate(CLI::App& app) {
   auto o = std::make_shared<Options>();
   EvaluateOptions& e = o->evaluate;
   app.add_option("run", o->run, "Run folder with a rollout.h5, or a trajectory file")->required();
-  app.add_option("--truth,-t", o->truth,
-                 "True trajectories; the first half is compared with, the second gives the floor")
+  app.add_option(
+         "--truth,-t", o->truth,
+         "True trajectories: cut in two halves, one to compare with, the other for the floor")
       ->required();
   app.add_option("--out,-o", o->out, "JSON file to write; default RUN/evaluation.json");
   app.add_option("--max-members", e.max_members, "Compare at most so many members")
@@ -51,6 +52,9 @@ void declare_evaluate(CLI::App& app) {
   app.add_option("--directions", e.directions, "Directions of sliced W2")
       ->capture_default_str()
       ->check(CLI::Range(1, 4096));
+  app.add_option("--cuts", e.cuts, "Random cuts of the truth in two halves to average over")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1024));
   app.add_option("--exact-points", e.exact_points, "Points of exact W2; 0: none")
       ->capture_default_str()
       ->check(CLI::Range(0, 2048));

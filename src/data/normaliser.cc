@@ -11,20 +11,27 @@ using nlohmann::json;
 
 namespace {
 
+// Sums of x - shift; a shift near the mean keeps the variance exact where it is small beside it.
 struct Sums {
-  double count = 0, total = 0, squares = 0;
+  double shift = 0, count = 0, total = 0, squares = 0;
 
   void add(double x) {
     count += 1;
-    total += x;
-    squares += x * x;
+    total += x - shift;
+    squares += (x - shift) * (x - shift);
   }
-  float mean() const { return static_cast<float>(count > 0 ? total / count : 0); }
+  void merge(const Sums& part) {
+    count += part.count;
+    total += part.total;
+    squares += part.squares;
+  }
+  float mean() const { return static_cast<float>(count > 0 ? shift + total / count : 0); }
   float scale() const {
     if (count == 0) return 1;
-    const double variance = squares / count - (total / count) * (total / count);
+    const double offset = total / count;
+    const double variance = squares / count - offset * offset;
     // Below rounding error of the sums, the channel is constant.
-    return variance > 1e-12 * (squares / count) ? static_cast<float>(std::sqrt(variance)) : 1;
+    return variance > 1e-14 * (squares / count) ? static_cast<float>(std::sqrt(variance)) : 1;
   }
 };
 
@@ -65,18 +72,15 @@ Normaliser fit_normaliser(const TrajectoryReader& reader, std::int64_t members) 
       const float* now = x.data() + s * size;
       const bool has_next = s % info.steps + 1 < info.steps;
       for (std::int64_t c = 0; c < channels; ++c) {
-        Sums here, step;
+        Sums& all_states = state[static_cast<std::size_t>(c)];
+        if (first == 0 && s == 0) all_states.shift = now[c * cells];
+        Sums here{.shift = all_states.shift}, step;
         for (std::int64_t i = c * cells; i < (c + 1) * cells; ++i) {
           here.add(now[i]);
           if (has_next) step.add(static_cast<double>(now[size + i]) - now[i]);
         }
-        const auto merge = [](Sums& into, const Sums& part) {
-          into.count += part.count;
-          into.total += part.total;
-          into.squares += part.squares;
-        };
-        merge(state[static_cast<std::size_t>(c)], here);
-        merge(delta[static_cast<std::size_t>(c)], step);
+        all_states.merge(here);
+        delta[static_cast<std::size_t>(c)].merge(step);
       }
     }
   });

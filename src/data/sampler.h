@@ -1,9 +1,9 @@
 // Batches of transitions for training, in a random order that is a pure function of the iteration.
 //
 // Each epoch visits every transition once. Data within the memory budget are read once and
-// shuffled as a whole. Larger data are shuffled in two levels: an epoch walks blocks of neighbouring
-// trajectories (64 KiB, or one trajectory) in random order, a pool of them at a time, and shuffles
-// the transitions inside the pool.
+// shuffled as a whole. Larger data are shuffled in two levels: an epoch walks blocks of
+// neighbouring trajectories (64 KiB, or one trajectory) in random order, a pool of them at a time,
+// and shuffles the transitions inside the pool.
 #pragma once
 
 #include <cstdint>

@@ -27,14 +27,14 @@ struct Settings {
   kernels::cpu::AdamWStep at(int t) const {
     const auto f = [](double x) { return static_cast<float>(x); };
     return {f(lr),
-            f(beta1),
-            f(beta2),
+            f(1 - beta1),
+            f(1 - beta2),
             f(eps),
             f(weight_decay),
             f(1 - std::pow(beta1, t)),
             f(1 - std::pow(beta2, t)),
             f(grad_scale),
-            f(ema_decay)};
+            f(1 - ema_decay)};
   }
 };
 
@@ -76,7 +76,7 @@ double largest_difference(const Tensor& a, const Tensor& b) {
 
 constexpr int kSteps = 20;
 // Weights below 0.6 carry 20 roundings of at most 3e-8, the decay 1 - lr wd as many of 1e-8 (a
-// systematic one), and 1 - beta2 in float32 is off by 1e-5: 1e-7 of these steps.
+// systematic one).
 constexpr double kTolerance = 1e-6;
 
 TEST_F(AdamW, AgreesWithLibTorch) {

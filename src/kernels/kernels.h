@@ -32,8 +32,9 @@ void draw_labels(const LabelArgs& args);
 //   g *= grad_scale;  p *= 1 - lr wd;  m += (1-b1)(g-m);  v += (1-b2)(g^2-v);
 //   p -= lr/c1 m / (sqrt(v/c2) + eps);  ema += (1-decay)(p-ema),
 // c1 = 1-b1^t, c2 = 1-b2^t for step t = 1, 2, ...
+// The complements 1-b1, 1-b2, 1-decay are given, since float32 cannot form them from betas near 1.
 struct AdamWStep {
-  float lr, beta1, beta2, eps, weight_decay, correction1, correction2, grad_scale, ema_decay;
+  float lr, rate1, rate2, eps, weight_decay, correction1, correction2, grad_scale, ema_rate;
 };
 void adamw(const AdamWStep& step, std::int64_t n, const float* grad, float* param, float* first,
            float* second, float* ema);

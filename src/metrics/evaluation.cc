@@ -119,6 +119,7 @@ struct Sets {
   std::span<const float> ensemble(std::int64_t t) const { return generated.slice(t, 0, n); }
   std::span<const float> reference(std::int64_t t) const { return truth.slice(t, 0, n); }
   std::span<const float> second_truth(std::int64_t t) const { return truth.slice(t, n, n); }
+  std::span<const float> both_halves(std::int64_t t) const { return truth.slice(t, 0, 2 * n); }
   double time(std::int64_t t) const {
     return static_cast<double>(t) / static_cast<double>(steps - 1);
   }
@@ -129,18 +130,61 @@ void finish(DistanceOverTime& d) {
   d.floor_mean = mean_of(d.floor);
 }
 
-// Step 0 is given, not generated; the mean is over steps 1, 2, ...
-DistanceOverTime sliced_over_time(const Sets& sets, std::int64_t direction_count) {
+// in_first[cut][member]: whether a truth member is in the first half. The first cut is the order of
+// the file.
+std::vector<std::vector<char>> cut_truth(std::int64_t n, std::int64_t cuts) {
+  std::vector<std::vector<char>> in_first;
+  for (std::int64_t cut = 0; cut < cuts; ++cut) {
+    const Permutation shuffle(0, static_cast<std::uint64_t>(cut),
+                              static_cast<std::uint64_t>(2 * n));
+    std::vector<char> first(static_cast<std::size_t>(2 * n), 0);
+    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(n); ++i) {
+      first[cut == 0 ? i : shuffle(i)] = 1;
+    }
+    in_first.push_back(std::move(first));
+  }
+  return in_first;
+}
+
+// Step 0 is given, not generated; the mean is over steps 1, 2, ... Each projection is sorted once;
+// a cut deals the sorted truth out to its two halves.
+DistanceOverTime sliced_over_time(const Sets& sets, const EvaluateOptions& options) {
   const std::int64_t dim = sets.truth.width;
-  const auto directions = slicing_directions(dim, direction_count);
+  const auto width = static_cast<std::size_t>(dim);
+  const auto directions = slicing_directions(dim, options.directions);
+  const std::size_t direction_count = directions.size() / width;
+  const auto in_first = cut_truth(sets.n, options.cuts);
   const auto n = static_cast<std::size_t>(sets.steps - 1);
   DistanceOverTime d{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n), 0, 0};
   parallel_for(sets.steps - 1, [&](std::int64_t i) {
-    const auto at = static_cast<std::size_t>(i);
     const std::int64_t t = i + 1;
+    std::vector<double> value(in_first.size(), 0), floor(in_first.size(), 0);
+    std::vector<float> half[2] = {std::vector<float>(static_cast<std::size_t>(sets.n)),
+                                  std::vector<float>(static_cast<std::size_t>(sets.n))};
+    std::vector<std::int32_t> order;
+    for (std::size_t k = 0; k < direction_count; ++k) {
+      const auto direction = std::span(directions).subspan(k * width, width);
+      const auto ensemble = sorted_projection(sets.ensemble(t), dim, direction);
+      const auto truth = sorted_projection(sets.both_halves(t), dim, direction, &order);
+      for (std::size_t cut = 0; cut < in_first.size(); ++cut) {
+        std::size_t filled[2] = {0, 0};
+        for (std::size_t j = 0; j < truth.size(); ++j) {
+          const int side = in_first[cut][static_cast<std::size_t>(order[j])] != 0 ? 0 : 1;
+          half[side][filled[side]++] = truth[j];
+        }
+        value[cut] += w2_squared_sorted(ensemble, half[0]);
+        floor[cut] += w2_squared_sorted(half[1], half[0]);
+      }
+    }
+    const auto mean_root = [&](const std::vector<double>& sums) {
+      double total = 0;
+      for (const double sum : sums) total += std::sqrt(sum / static_cast<double>(direction_count));
+      return total / static_cast<double>(sums.size());
+    };
+    const auto at = static_cast<std::size_t>(i);
     d.time[at] = sets.time(t);
-    d.value[at] = sliced_w2(sets.ensemble(t), sets.reference(t), dim, directions);
-    d.floor[at] = sliced_w2(sets.second_truth(t), sets.reference(t), dim, directions);
+    d.value[at] = mean_root(value);
+    d.floor[at] = mean_root(floor);
   });
   finish(d);
   return d;
@@ -250,6 +294,7 @@ json Evaluation::to_json() const {
                  {"generated", generated},
                  {"truth", truth},
                  {"members", members},
+                 {"cuts", cuts},
                  {"quantity", quantity},
                  {"sliced_w2", slift::to_json(sliced)},
                  {"moments",
@@ -308,7 +353,8 @@ Evaluation evaluate(const TrajectoryReader& generated, const TrajectoryReader& t
 
   const Sets sets{from_model.features, from_truth.features, e.members, steps};
   for (std::int64_t t = 0; t < steps; ++t) e.time.push_back(sets.time(t));
-  e.sliced = sliced_over_time(sets, options.directions);
+  e.cuts = options.cuts;
+  e.sliced = sliced_over_time(sets, options);
   e.exact_points = std::min(options.exact_points, e.members);
   if (e.exact_points > 0) e.exact = exact_over_time(sets, e.exact_points, options.exact_times);
   if (options.bootstrap > 1) add_intervals(e, sets, options.bootstrap);

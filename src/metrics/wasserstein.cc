@@ -1,6 +1,7 @@
 #include "metrics/wasserstein.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numbers>
 #include <numeric>
@@ -97,13 +98,22 @@ std::vector<float> sorted_projection(std::span<const float> points, std::int64_t
     std::sort(values.begin(), values.end());
     return values;
   }
+  // Sorting whole words is several times faster than sorting indices by a looked-up key: the upper
+  // half is the value mapped to an unsigned number of the same order, the lower half the index.
+  std::vector<std::uint64_t> keys(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+    const std::uint32_t ordered = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
+    keys[i] = (static_cast<std::uint64_t>(ordered) << 32) | i;
+  }
+  std::sort(keys.begin(), keys.end());
   order->resize(n);
-  std::iota(order->begin(), order->end(), 0);
-  std::sort(order->begin(), order->end(), [&](std::int32_t x, std::int32_t y) {
-    return values[static_cast<std::size_t>(x)] < values[static_cast<std::size_t>(y)];
-  });
   std::vector<float> sorted(n);
-  for (std::size_t i = 0; i < n; ++i) sorted[i] = values[static_cast<std::size_t>((*order)[i])];
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto from = static_cast<std::uint32_t>(keys[i]);
+    (*order)[i] = static_cast<std::int32_t>(from);
+    sorted[i] = values[from];
+  }
   return sorted;
 }
 

@@ -24,7 +24,11 @@ std::vector<fs::path> finished_checkpoints(const fs::path& folder) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with(kPrefix) && !name.ends_with(kUnfinished)) found.push_back(entry.path());
   }
-  std::sort(found.begin(), found.end());
+  // Eight digits at least, more from step 10^8 on.
+  std::sort(found.begin(), found.end(), [](const fs::path& a, const fs::path& b) {
+    const std::string x = a.filename().string(), y = b.filename().string();
+    return x.size() != y.size() ? x.size() < y.size() : x < y;
+  });
   return found;
 }
 

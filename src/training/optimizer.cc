@@ -51,14 +51,14 @@ double Optimizer::step_cpu(double lr, double ema_decay) {
   const double t = static_cast<double>(steps_);
   kernels::cpu::AdamWStep update{};
   update.lr = static_cast<float>(lr);
-  update.beta1 = static_cast<float>(config_.beta1);
-  update.beta2 = static_cast<float>(config_.beta2);
+  update.rate1 = static_cast<float>(1 - config_.beta1);
+  update.rate2 = static_cast<float>(1 - config_.beta2);
   update.eps = static_cast<float>(config_.eps);
   update.weight_decay = static_cast<float>(config_.weight_decay);
   update.correction1 = static_cast<float>(1 - std::pow(config_.beta1, t));
   update.correction2 = static_cast<float>(1 - std::pow(config_.beta2, t));
   update.grad_scale = clipped ? static_cast<float>(config_.clip / norm) : 1.0f;
-  update.ema_decay = static_cast<float>(ema_decay);
+  update.ema_rate = static_cast<float>(1 - ema_decay);
   ops::adamw(update, grads, state_);
   return norm;
 }

@@ -13,13 +13,13 @@ void adamw(const AdamWStep& s, std::int64_t n, const float* __restrict grad,
   const float root_scale = 1 / std::sqrt(s.correction2);
   for (std::int64_t i = 0; i < n; ++i) {
     const float g = grad[i] * s.grad_scale;
-    const float m = first[i] + (1 - s.beta1) * (g - first[i]);
-    const float v = second[i] + (1 - s.beta2) * (g * g - second[i]);
+    const float m = first[i] + s.rate1 * (g - first[i]);
+    const float v = second[i] + s.rate2 * (g * g - second[i]);
     const float p = param[i] * decay - rate * m / (std::sqrt(v) * root_scale + s.eps);
     first[i] = m;
     second[i] = v;
     param[i] = p;
-    ema[i] += (1 - s.ema_decay) * (p - ema[i]);
+    ema[i] += s.ema_rate * (p - ema[i]);
   }
 }
 
