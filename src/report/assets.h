@@ -1,4 +1,4 @@
-// The files of the report page, compiled into the library by embed.cmake.
+// The files of the report page, compiled into the library by cmake/embed.cmake.
 #pragma once
 
 #include <string_view>
