@@ -5,23 +5,13 @@
 #include <fstream>
 
 #include "core/errors.h"
-#include "core/test_folder.h"
+#include "core/testing.h"
 
 namespace slift {
 namespace {
 
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
-
-template <typename Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
-}
 
 TEST(AtomicFile, RoundTripKeepsEveryByteAndLeavesNoPartial) {
   const TestFolder folder;

@@ -182,6 +182,16 @@ void ConfigSchema::apply_setting(const std::string& assignment) {
   field.assign(value.is_discarded() ? json(text) : value, "--set");
 }
 
+void ConfigSchema::require_same_results(const ConfigSchema& other,
+                                        const std::string& source) const {
+  for (const Field& field : fields_) {
+    if (field.effect == Effect::kSpeed) continue;
+    const json theirs = other.find(field.path(), source).value();
+    require(field.value() == theirs, "{}: {} was {} when the run was started, now it is {}", source,
+            field.path(), theirs.dump(), field.value().dump());
+  }
+}
+
 std::string ConfigSchema::to_toml() const {
   std::ostringstream out;
   for (const Section& section : sections_) {

@@ -48,6 +48,10 @@ class ConfigSchema {
   void apply_setting(const std::string& assignment);  // "net.width=64"
   void apply_json(const nlohmann::json& object, const std::string& source);
 
+  // Throws UserError naming the first field that changes results and whose value is not that of
+  // `other`, a schema of the same struct.
+  void require_same_results(const ConfigSchema& other, const std::string& source) const;
+
   std::string to_toml() const;      // every field, with comments
   nlohmann::json to_json() const;   // nested by section
   std::string to_markdown() const;  // tables, one per section

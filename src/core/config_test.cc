@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/errors.h"
+#include "core/testing.h"
 
 namespace slift {
 namespace {
@@ -26,14 +27,9 @@ struct Example {
   }
 };
 
-std::string error_of(const std::string& toml) {
+std::string error_of_text(const std::string& toml) {
   Example e;
-  try {
-    e.schema().apply_text(toml, "file.toml");
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
+  return error_of([&] { e.schema().apply_text(toml, "file.toml"); });
 }
 
 TEST(Config, ReadsWhatItWrote) {
@@ -51,22 +47,23 @@ TEST(Config, ReadsWhatItWrote) {
 }
 
 TEST(Config, UnknownKeyNamesTheNearest) {
-  EXPECT_EQ(error_of("[net]\nwidht = 3"),
+  EXPECT_EQ(error_of_text("[net]\nwidht = 3"),
             "file.toml: unknown key net.widht; the nearest valid key is net.width");
 }
 
 TEST(Config, RulesNameFieldRuleAndValue) {
-  EXPECT_EQ(error_of("[net]\nwidth = 0"), "file.toml: net.width must be at least 1, got 0");
-  EXPECT_EQ(error_of("[net]\nrate = -1.5"), "file.toml: net.rate must be above 0, got -1.5");
-  EXPECT_EQ(error_of("[net]\nwidth = 1.5"), "file.toml: net.width must be a whole number, got 1.5");
-  EXPECT_EQ(error_of("[net]\nkind = 'relu'"),
+  EXPECT_EQ(error_of_text("[net]\nwidth = 0"), "file.toml: net.width must be at least 1, got 0");
+  EXPECT_EQ(error_of_text("[net]\nrate = -1.5"), "file.toml: net.rate must be above 0, got -1.5");
+  EXPECT_EQ(error_of_text("[net]\nwidth = 1.5"),
+            "file.toml: net.width must be a whole number, got 1.5");
+  EXPECT_EQ(error_of_text("[net]\nkind = 'relu'"),
             "file.toml: net.kind must be one of gelu, silu, got \"relu\"");
-  EXPECT_NE(error_of("[net]\nrate = nan"), "");
-  EXPECT_NE(error_of("wide = 1"), "");
+  EXPECT_NE(error_of_text("[net]\nrate = nan"), "");
+  EXPECT_NE(error_of_text("wide = 1"), "");
 }
 
 TEST(Config, BrokenTomlNamesTheLine) {
-  EXPECT_EQ(error_of("wide = true\n[net\n").rfind("file.toml:2: not valid TOML", 0), 0u);
+  EXPECT_EQ(error_of_text("wide = true\n[net\n").rfind("file.toml:2: not valid TOML", 0), 0u);
 }
 
 TEST(Config, SettingsOverride) {
@@ -79,6 +76,15 @@ TEST(Config, SettingsOverride) {
   EXPECT_THROW(s.apply_setting("net.rate=fast"), UserError);
   EXPECT_THROW(s.apply_setting("net.rate"), UserError);
   EXPECT_THROW(s.apply_setting("net.speed=1"), UserError);
+}
+
+TEST(Config, OnlyFieldsThatChangeResultsMustAgree) {
+  Example a, b;
+  b.kind = "silu";  // speed only
+  EXPECT_NO_THROW(a.schema().require_same_results(b.schema(), "x"));
+  b.width = 65;
+  EXPECT_EQ(error_of([&] { a.schema().require_same_results(b.schema(), "x"); }),
+            "x: net.width was 65 when the run was started, now it is 64");
 }
 
 TEST(Config, MarkdownListsEveryField) {

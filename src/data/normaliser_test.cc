@@ -8,7 +8,7 @@
 
 #include "core/errors.h"
 #include "core/random.h"
-#include "core/test_folder.h"
+#include "core/testing.h"
 
 namespace slift {
 namespace {

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/errors.h"
-#include "core/test_folder.h"
+#include "core/testing.h"
 
 namespace slift {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "core/errors.h"
 #include "core/random.h"
-#include "core/test_folder.h"
+#include "core/testing.h"
 #include "data/hdf5.h"
 
 namespace slift {
@@ -49,16 +49,6 @@ bool same_bits(std::span<const float> a, std::span<const float> b) {
 std::span<const float> part(const std::vector<float>& states, const TrajectoryInfo& info,
                             std::int64_t first, std::int64_t count) {
   return std::span(states).subspan(size_of(info, first), size_of(info, count));
-}
-
-template <typename Action>
-std::string error_of(const Action& action) {
-  try {
-    action();
-  } catch (const UserError& error) {
-    return error.what();
-  }
-  return "";
 }
 
 class TrajectoriesTest : public testing::Test {

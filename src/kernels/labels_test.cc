@@ -1,26 +1,17 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
-#include <torch/cuda.h>
 
 #include <cmath>
 #include <cstring>
 #include <vector>
 
 #include "kernels/ops.h"
+#include "tensor/test_devices.h"
 
 namespace slift {
 namespace {
 
 using kernels::LabelKind;
-
-// The CPU always; CUDA only where this build and this machine have it.
-std::vector<at::Device> devices() {
-  std::vector<at::Device> found = {at::kCPU};
-#ifdef SLIFT_WITH_CUDA
-  if (torch::cuda::is_available()) found.emplace_back(at::kCUDA, 0);
-#endif
-  return found;
-}
 
 // Dimensions around a Philox block of 4, and the empty label.
 constexpr std::int64_t kDims[] = {0, 1, 2, 3, 4, 5, 7, 16, 63, 130};
@@ -116,7 +107,7 @@ TEST_P(Labels, WrongIndicesAreABugOfTheCaller) {
   EXPECT_THROW(draw(at::zeros({2}, at::kInt), 3), c10::Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Labels, testing::ValuesIn(devices()), [](const auto& test) {
+INSTANTIATE_TEST_SUITE_P(Devices, Labels, testing::ValuesIn(test_devices()), [](const auto& test) {
   return std::string(test.param.is_cuda() ? "cuda" : "cpu");
 });
 

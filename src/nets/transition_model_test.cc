@@ -8,7 +8,7 @@
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
-#include "core/test_folder.h"
+#include "core/testing.h"
 #include "tensor/safetensors.h"
 
 namespace slift {

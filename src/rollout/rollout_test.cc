@@ -11,7 +11,7 @@
 #include "core/interrupt.h"
 #include "core/progress.h"
 #include "core/random.h"
-#include "core/test_folder.h"
+#include "core/testing.h"
 #include "tensor/runtime.h"
 
 namespace slift {

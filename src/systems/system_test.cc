@@ -10,7 +10,7 @@
 
 #include "core/errors.h"
 #include "core/progress.h"
-#include "core/test_folder.h"
+#include "core/testing.h"
 
 namespace slift {
 namespace {

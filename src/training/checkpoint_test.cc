@@ -6,7 +6,7 @@
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
-#include "core/test_folder.h"
+#include "core/testing.h"
 #include "nets/transition_model.h"
 #include "tensor/safetensors.h"
 

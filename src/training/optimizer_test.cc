@@ -1,11 +1,11 @@
 #include "training/optimizer.h"
 
 #include <gtest/gtest.h>
-#include <torch/cuda.h>
 
 #include <cmath>
 
 #include "core/errors.h"
+#include "tensor/test_devices.h"
 
 namespace slift {
 namespace {
@@ -20,14 +20,6 @@ TEST(Schedule, RisesLinearlyThenFallsAsACosine) {
   EXPECT_NEAR(schedule(1000, 100, 1000), 0, 1e-15);
   EXPECT_GT(schedule(999, 100, 1000), 0);
   EXPECT_EQ(schedule(0, 0, 1000), 1);
-}
-
-std::vector<at::Device> devices() {
-  std::vector<at::Device> found = {at::kCPU};
-#ifdef SLIFT_WITH_CUDA
-  if (torch::cuda::is_available()) found.emplace_back(at::kCUDA, 0);
-#endif
-  return found;
 }
 
 class Optimizers : public testing::TestWithParam<at::Device> {
@@ -153,9 +145,10 @@ TEST_P(Optimizers, StatesThatDoNotFitAreRefused) {
   EXPECT_NO_THROW(optimizer.load_state(good, 1, "the/file"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Optimizers, testing::ValuesIn(devices()), [](const auto& test) {
-  return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-});
+INSTANTIATE_TEST_SUITE_P(Devices, Optimizers, testing::ValuesIn(test_devices()),
+                         [](const auto& test) {
+                           return std::string(test.param.is_cuda() ? "cuda" : "cpu");
+                         });
 
 }  // namespace
 }  // namespace slift

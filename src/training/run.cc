@@ -18,25 +18,6 @@ using nlohmann::json;
 
 namespace {
 
-// Fields that change results must be those of the run being resumed.
-void require_same_experiment(TrainConfig now, const fs::path& saved_file) {
-  TrainConfig saved;
-  saved.schema().apply_file(saved_file);
-  for (TrainConfig* c : {&saved, &now}) {
-    const TrainConfig defaults;
-    c->log_every = defaults.log_every;
-    c->checkpoint_every = defaults.checkpoint_every;
-    c->device = defaults.device;
-    c->threads = defaults.threads;
-  }
-  const json before = saved.schema().to_json().flatten(), after = now.schema().to_json().flatten();
-  for (const auto& [key, value] : after.items()) {
-    require(before.at(key) == value,
-            "--resume: {} was {} when the run was started, now it is {}; start a new run instead",
-            key.substr(1), before.at(key).dump(), value.dump());
-  }
-}
-
 class MetricsLog {
  public:
   // Keeps the first `bytes` of an earlier log: what a lost checkpoint interval wrote is dropped.
@@ -66,7 +47,12 @@ void prepare_folder(const TrainConfig& config, const TrainOptions& options) {
     require(options.resume || options.overwrite,
             "{}: already holds a run; give --resume, --overwrite or another --out",
             options.run.string());
-    if (options.resume) return require_same_experiment(config, saved);
+    if (options.resume) {
+      TrainConfig started, now = config;
+      started.schema().apply_file(saved);
+      now.schema().require_same_results(started.schema(), "--resume");
+      return;
+    }
     for (const char* name : {"config.toml", "metrics.jsonl", "checkpoints", "model.safetensors"}) {
       fs::remove_all(options.run / name);
     }

@@ -96,8 +96,8 @@ std::vector<Case> BadInputTest::cases() {
   chmod(path("secret.toml").c_str(), 0);
   std::string giant(8, '\0');
   giant[7] = '\x80';  // 2^63, little-endian
-  ProcessOptions nobody, small_disk;
-  nobody.as_nobody = true;
+  ProcessOptions plain_user, small_disk;
+  plain_user.without_root_rights = true;
   small_disk.small_disk = path("disk");
 
   return {
@@ -135,7 +135,7 @@ std::vector<Case> BadInputTest::cases() {
       {"unreadable config",
        train(path("secret.toml")),
        {"secret.toml", "Permission denied"},
-       nobody},
+       plain_user},
       {"broken TOML",
        train(write("broken.toml", "seed = \n")),
        {"broken.toml:1", "not valid TOML"}},
@@ -159,7 +159,7 @@ std::vector<Case> BadInputTest::cases() {
       {"run exists", {"train", good, "-o", model}, {model, "--resume"}},
       {"resume of another experiment",
        {"train", good, "-o", model, "--resume", "--set", "optim.lr=0.5"},
-       {"--resume", "optim/lr", "0.5"}},
+       {"--resume", "optim.lr", "0.5"}},
       {"model is text",
        {"rollout", write("text.safetensors", "not a model at all"), "--init", test_data, "-o", out},
        {"text.safetensors", "not a safetensors"}},

@@ -18,7 +18,6 @@ class CliTest : public ::testing::Test {
     root_ = fs::temp_directory_path() / ("slift-cli-" + std::to_string(getpid()));
     fs::remove_all(root_);
     fs::create_directories(root_);
-    fs::permissions(root_, fs::perms::all);
     ASSERT_EQ(
         run_slift({"simulate", "duffing", "-m", "64", "--seed", "1", "-o", path("train.h5"), "-q"})
             .exit_code,

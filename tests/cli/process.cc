@@ -1,8 +1,10 @@
 #include "process.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,7 +43,13 @@ void prepare_child(const ProcessOptions& options) {
     setrlimit(RLIMIT_FSIZE, &bound);
     std::signal(SIGXFSZ, SIG_IGN);
   }
-  if (options.as_nobody && getuid() == 0 && setuid(65534) != 0) _exit(98);
+  if (options.without_root_rights && getuid() == 0) {
+    // After exec root has only what the bounding set allows, so that file modes count.
+    if (prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE) != 0 ||
+        prctl(PR_CAPBSET_DROP, CAP_DAC_READ_SEARCH) != 0) {
+      _exit(98);
+    }
+  }
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace slift::testing {
 struct ProcessOptions {
   int kill_after_ms = -1;  // send `signal` after this time, if the process still runs
   int signal = 9;
-  bool as_nobody = false;            // when root: drop to uid 65534, for which file modes count
+  bool without_root_rights = false;  // when root: no right to read what file modes forbid
   std::string small_disk;            // mount a 256 KiB tmpfs on this folder, for the process only
   std::int64_t file_size_limit = 0;  // bytes a file may grow to, 0: no limit
 };

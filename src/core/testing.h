@@ -1,12 +1,4 @@
-// A folder for the files of one test; for *_test.cc only.
-//
-//   TestFolder folder;
-//   write_file_atomically(folder / "x", "content");
-//   EXPECT_EQ(folder.files(), std::vector<std::string>{"x"});
-//
-// mkdtemp() makes it, so no two objects share one, in one process or in several; the destructor
-// removes it with all it holds. Keep it as a member of a fixture or as a local variable, declared
-// before whatever holds files in it open.
+// What tests of all folders share; for *_test.cc only.
 #pragma once
 
 #include <stdlib.h>
@@ -18,8 +10,30 @@
 #include <system_error>
 #include <vector>
 
+#include "core/errors.h"
+
 namespace slift {
 
+// The message of the UserError that `action` throws; empty if it throws none.
+template <typename Action>
+std::string error_of(const Action& action) {
+  try {
+    action();
+  } catch (const UserError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// A folder for the files of one test.
+//
+//   TestFolder folder;
+//   write_file_atomically(folder / "x", "content");
+//   EXPECT_EQ(folder.files(), std::vector<std::string>{"x"});
+//
+// mkdtemp() makes it, so no two objects share one, in one process or in several; the destructor
+// removes it with all it holds. Keep it as a member of a fixture or as a local variable, declared
+// before whatever holds files in it open.
 class TestFolder {
  public:
   TestFolder() {
