@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   Progress::set_enabled(false);
+  keep_freed_memory();
   set_threads(0);
   const auto data =
       std::filesystem::temp_directory_path() /

@@ -110,6 +110,7 @@ std::string first_line(const std::string& text) { return text.substr(0, text.fin
 
 int main(int argc, char** argv) {
   slift::install_interrupt_handlers();
+  slift::keep_freed_memory();
   try {
     return slift::cli::run(argc, argv);
   } catch (const slift::UserError& error) {

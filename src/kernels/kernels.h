@@ -12,6 +12,10 @@ namespace slift::kernels {
 
 enum class LabelKind { kGaussian, kSphere };
 
+// Both are x sigmoid(z(x)): GELU in its tanh form with z = 2 sqrt(2/pi) (x + 0.044715 x^3), SiLU
+// with z = x.
+enum class Activation { kGelu, kSilu };
+
 // out[r, :] = the `dim`-dimensional label of (stream, index[r], step).
 // kSphere scales it to length 1.
 struct LabelArgs {
@@ -27,6 +31,11 @@ struct LabelArgs {
 namespace cpu {
 
 void draw_labels(const LabelArgs& args);
+
+// out = f(x), and grad_x = f'(x) grad_out; in place is allowed. Relative error below 1e-6.
+void activation(Activation f, std::int64_t n, const float* x, float* out);
+void activation_backward(Activation f, std::int64_t n, const float* x, const float* grad_out,
+                         float* grad_x);
 
 // One AdamW step (Loshchilov & Hutter 2019) with gradient scaling and EMA in a single pass:
 //   g *= grad_scale;  p *= 1 - lr wd;  m += (1-b1)(g-m);  v += (1-b2)(g^2-v);

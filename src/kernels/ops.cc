@@ -71,6 +71,42 @@ Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std
   return out;
 }
 
+namespace {
+
+bool has_kernel(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
+
+}  // namespace
+
+Tensor activation(kernels::Activation f, const Tensor& x) {
+  if (!has_kernel(x)) return f == kernels::Activation::kSilu ? at::silu(x) : at::gelu(x, "tanh");
+  const Tensor dense = x.contiguous();
+  check_dense(dense);
+  Tensor out = at::empty_like(dense);
+  at::parallel_for(0, dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
+    kernels::cpu::activation(f, end - begin, dense.data_ptr<float>() + begin,
+                             out.data_ptr<float>() + begin);
+  });
+  return out;
+}
+
+Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor& grad_out) {
+  TORCH_CHECK(x.sizes() == grad_out.sizes(), "activation_backward: shapes differ");
+  if (!has_kernel(x)) {
+    return f == kernels::Activation::kSilu ? at::silu_backward(grad_out, x)
+                                           : at::gelu_backward(grad_out, x, "tanh");
+  }
+  const Tensor dense = x.contiguous(), grad = grad_out.contiguous();
+  check_dense(dense);
+  check_dense(grad);
+  Tensor out = at::empty_like(dense);
+  at::parallel_for(0, dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
+    kernels::cpu::activation_backward(f, end - begin, dense.data_ptr<float>() + begin,
+                                      grad.data_ptr<float>() + begin,
+                                      out.data_ptr<float>() + begin);
+  });
+  return out;
+}
+
 double global_norm(const std::vector<Tensor>& grads) {
   std::int64_t blocks = 0;
   for (const Tensor& g : grads) {

@@ -13,6 +13,11 @@ namespace slift::ops {
 Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std::uint32_t step,
                    std::int64_t dim, kernels::LabelKind kind);
 
+// Elementwise f(x) and f'(x) grad_out for tensors of one shape, without autograd. Our kernel for
+// float32 on the CPU, LibTorch's elsewhere.
+Tensor activation(kernels::Activation f, const Tensor& x);
+Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor& grad_out);
+
 // Tensors of one optimiser, in step with each other; float32, contiguous, on one device.
 struct AdamWState {
   std::vector<Tensor> params, first, second, ema;

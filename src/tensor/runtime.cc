@@ -2,10 +2,12 @@
 
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
+#include <malloc.h>
 #include <torch/cuda.h>
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <thread>
 
 #include "core/errors.h"
@@ -46,6 +48,14 @@ void set_threads(std::int64_t threads) {
   if (openblas_parallel() == kPthreads) {
     if (auto* set = find_symbol<void(int)>("openblas_set_num_threads")) set(count);
   }
+}
+
+void keep_freed_memory() {
+#ifdef __GLIBC__
+  mallopt(M_MMAP_THRESHOLD, 1 << 30);
+  mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  mallopt(M_TOP_PAD, 64 << 20);
+#endif
 }
 
 SerialBlas::SerialBlas() {
