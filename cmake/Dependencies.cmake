@@ -31,6 +31,12 @@ target_link_libraries(slift_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(slift_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${torch_flags}>)
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 13 takes LibTorch's inlined std::vector code for an overflow.
+  target_compile_options(slift_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
+    -Wno-array-bounds -Wno-stringop-overflow>)
+endif()
+
 # As little of HDF5 as is used: its CMake module also adds include paths that must be system ones.
 add_library(slift_hdf5 INTERFACE)
 target_include_directories(slift_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
