@@ -16,7 +16,8 @@ TEST_F(ResumeTest, KilledFiveTimesGivesTheSameModel) {
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
 
   std::mt19937 random(std::random_device{}());
-  const int longest = static_cast<int>(whole.seconds * 1000 / 4);
+  // Five parts of at most a sixth cannot reach the end, however fast the machine is today.
+  const int longest = static_cast<int>(whole.seconds * 1000 / 6);
   int killed = 0;
   for (int attempt = 0; attempt < 200 && killed < 5; ++attempt) {
     ProcessOptions options;
@@ -53,7 +54,7 @@ TEST_F(ResumeTest, SignalsLeaveACheckpoint) {
     const std::string run = path("signal-" + std::to_string(signal));
     ProcessOptions options;
     options.signal = signal;
-    options.kill_after_ms = 700;
+    options.kill_after_ms = 3000;  // well after the program is up, on a busy machine too
     const auto stopped =
         run_slift({"train", path("small.toml"), "-o", run, "-q", "--set",
                    "train.iterations=1000000", "--set", "train.checkpoint_every=1000000"},
