@@ -66,7 +66,7 @@ kernels::Activation parse_activation(const std::string& name) {
   return name == "silu" ? kernels::Activation::kSilu : kernels::Activation::kGelu;
 }
 
-// LibTorch 1.13's activations take a third of an MLP's training step on the CPU; ours a tenth.
+// Our CPU kernel in autograd's terms; what it gains is in docs/performance.md.
 struct Activate : torch::autograd::Function<Activate> {
   static Tensor forward(torch::autograd::AutogradContext* context, const Tensor& x,
                         const std::string& name) {

@@ -15,8 +15,8 @@ at::Device resolve_device(const std::string& name);
 void set_threads(std::int64_t threads);
 
 // Makes malloc keep freed memory for reuse. Training frees and allocates the same megabytes every
-// step; returned to the system each time, they cost a page fault per 4 KiB (a sixth of a step of a
-// wide MLP). Call once, at the start of a program.
+// step; returned to the system each time, they cost a page fault per 4 KiB (a tenth of a step
+// of a wide MLP or more). Call once, at the start of a program.
 void keep_freed_memory();
 
 // Keeps BLAS calls made inside our own parallel regions on their calling thread. OpenBLAS built
