@@ -25,7 +25,7 @@ int main(int argc, char** argv) {
   const auto data =
       std::filesystem::temp_directory_path() /
       fmt::format("slift-bench-{}.h5", std::chrono::steady_clock::now().time_since_epoch().count());
-  simulate_to_file(*make_system("duffing"), 1024, 1, data);
+  simulate_to_file(*make_system("duffing"), {.members = 1024, .seed = 1}, data);
   TrainConfig config;
   config.path = data.string();
   config.net.width = std::atoll(argv[1]);

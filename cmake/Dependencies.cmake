@@ -42,6 +42,18 @@ add_library(slift_hdf5 INTERFACE)
 target_include_directories(slift_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_link_libraries(slift_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
 
+# FFTW in double and single precision; Eigen is headers only.
+add_library(slift_fftw INTERFACE)
+find_path(FFTW_INCLUDE fftw3.h REQUIRED)
+find_library(FFTW_DOUBLE fftw3 REQUIRED)
+find_library(FFTW_SINGLE fftw3f REQUIRED)
+target_include_directories(slift_fftw SYSTEM INTERFACE ${FFTW_INCLUDE})
+target_link_libraries(slift_fftw INTERFACE ${FFTW_DOUBLE} ${FFTW_SINGLE})
+
+add_library(slift_eigen INTERFACE)
+find_path(EIGEN_INCLUDE Eigen/Sparse PATH_SUFFIXES eigen3 REQUIRED)
+target_include_directories(slift_eigen SYSTEM INTERFACE ${EIGEN_INCLUDE})
+
 set(chart_candidates
     ${SLIFT_BUNDLE}/chart.min.js
     /usr/share/javascript/chart.js/chart.min.js)

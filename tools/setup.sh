@@ -10,7 +10,7 @@ packages=(
   build-essential cmake ninja-build ccache git clang-format pkg-config
   libtorch-dev libopenblas0-openmp
   libhdf5-dev libcli11-dev libtomlplusplus-dev nlohmann-json3-dev libfmt-dev libspdlog-dev
-  libpng-dev libeigen3-dev libgtest-dev libbenchmark-dev libjs-chart.js python3
+  libpng-dev libfftw3-dev libeigen3-dev libgtest-dev libbenchmark-dev libjs-chart.js python3
 )
 if [[ "${1:-}" == bench ]]; then packages+=(python3-torch python3-numpy); fi
 

@@ -4,14 +4,14 @@
 
 #include "cli/command.h"
 #include "systems/system.h"
+#include "tensor/runtime.h"
 
 namespace slift::cli {
 
 void declare_simulate(CLI::App& app) {
   struct Options {
-    std::string system, out;
-    std::int64_t members = 1024;
-    std::uint64_t seed = 0;
+    std::string system, out, device = "cpu";
+    SimulationOptions run;
     std::vector<std::string> settings;
   };
   auto o = std::make_shared<Options>();
@@ -21,16 +21,23 @@ void declare_simulate(CLI::App& app) {
   }
   app.add_option("system", o->system, "What to simulate:" + systems)->required();
   app.add_option("--out,-o", o->out, "Trajectory file to write")->required();
-  app.add_option("--members,-m", o->members, "Trajectories")
+  app.add_option("--members,-m", o->run.members, "Trajectories")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  app.add_option("--seed,-s", o->seed, "Seed")->capture_default_str();
+  app.add_option("--seed,-s", o->run.seed, "Seed")->capture_default_str();
   app.add_option("--set", o->settings, "Parameter of the system, as key=value");
+  app.add_option("--device", o->device, "cpu or cuda")->capture_default_str();
+  app.add_option("--batch", o->run.batch, "Trajectories at once; 0: what suits the system")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
+  app.add_flag("--media", o->run.media,
+               "Also store what a trajectory runs in (speed, permeability)");
   app.callback([o] {
+    o->run.device = resolve_device(o->device).is_cuda() ? Device::kCuda : Device::kCpu;
     const auto system = make_system(o->system);
     ConfigSchema schema = system->schema();
     for (const std::string& setting : o->settings) schema.apply_setting(setting);
-    const TrajectoryInfo info = simulate_to_file(*system, o->members, o->seed, o->out);
+    const TrajectoryInfo info = simulate_to_file(*system, o->run, o->out);
     print_result(
         {{"out", o->out},
          {"members", info.members},

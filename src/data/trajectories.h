@@ -25,9 +25,15 @@ struct TrajectoryInfo {
   std::uint64_t seed = 0;
   std::vector<std::string> fields;  // names of the components or channels; may be empty
 
+  // What a trajectory has once and for all steps, such as a speed or permeability field: {C, H, W},
+  // empty if there is none.
+  std::vector<std::int64_t> media_shape;
+  std::vector<std::string> media_fields;
+
   bool is_vector() const { return state_shape.size() == 1; }
   std::int64_t channels() const { return state_shape.front(); }
   std::int64_t state_size() const;
+  std::int64_t media_size() const;  // 0 if there are none
   std::int64_t trajectory_size() const { return steps * state_size(); }
   std::int64_t transitions() const { return members * (steps - 1); }
   std::string describe_shape() const;  // "512 x 71 x 2"
@@ -49,6 +55,8 @@ class TrajectoryReader {
   // The same, of states step .. step+states-1 only.
   void read_steps(std::int64_t first, std::int64_t count, std::int64_t step, std::int64_t states,
                   std::span<float> out) const;
+  // The media of trajectories first .. first+count-1 into out[count * media_size()].
+  void read_media(std::int64_t first, std::int64_t count, std::span<float> out) const;
 
  private:
   struct File;
@@ -65,6 +73,7 @@ class TrajectoryWriter {
   ~TrajectoryWriter();
 
   void write(std::int64_t first, std::int64_t count, std::span<const float> states);
+  void write_media(std::int64_t first, std::int64_t count, std::span<const float> media);
   void commit();
 
  private:

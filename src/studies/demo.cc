@@ -54,10 +54,10 @@ DemoResult run_demo(const fs::path& folder, const std::string& device) {
                  start_data = folder / "start.h5";
   spdlog::info("simulating {} Duffing trajectories to learn from and {} to test against",
                kTrainMembers, 2 * kMembers);
-  simulate_to_file(*system, kTrainMembers, 1, train_data);
-  simulate_to_file(*system, 2 * kMembers, 2, test_data);
+  simulate_to_file(*system, {.members = kTrainMembers, .seed = 1}, train_data);
+  simulate_to_file(*system, {.members = 2 * kMembers, .seed = 2}, test_data);
   // Members start from states that are in neither set: shared ones would flatter the first steps.
-  simulate_to_file(*system, kMembers, 3, start_data);
+  simulate_to_file(*system, {.members = kMembers, .seed = 3}, start_data);
   const TrajectoryReader truth(test_data), initial(start_data);
 
   DemoResult result;

@@ -40,18 +40,17 @@ TrajectoryInfo Duffing::describe() const {
   return info;
 }
 
-void Duffing::simulate_impl(std::uint64_t seed, std::int64_t first, std::int64_t count,
-                            std::span<float> out) {
+void Duffing::simulate_cpu(const SimulationBatch& batch) {
   const std::int64_t inner = inner_steps();
   const double kick = noise * std::sqrt(inner_dt), spread = std::sqrt(initial_variance);
-  parallel_for(count, [&](std::int64_t i) {
-    const auto index = static_cast<std::uint64_t>(first + i);
+  parallel_for(batch.count, [&](std::int64_t i) {
+    const auto index = static_cast<std::uint64_t>(batch.first + i);
     float start[2];
-    fill_normal({seed, Purpose::kInitialState, index, 0}, start);
+    fill_normal({batch.seed, Purpose::kInitialState, index, 0}, start);
     std::vector<float> normals(static_cast<std::size_t>(inner * (stored - 1)));
-    fill_normal({seed, Purpose::kSystemNoise, index, 0}, normals);
+    fill_normal({batch.seed, Purpose::kSystemNoise, index, 0}, normals);
     double x = spread * start[0], v = 10 + spread * start[1];
-    float* to = out.data() + i * stored * 2;
+    float* to = batch.states.data() + i * stored * 2;
     const float* normal = normals.data();
     for (std::int64_t t = 0;; ++t) {
       *to++ = static_cast<float>(x);

@@ -23,8 +23,7 @@ class Duffing : public System {
   std::int64_t stored = 71;
 
  private:
-  void simulate_impl(std::uint64_t seed, std::int64_t first, std::int64_t count,
-                     std::span<float> out) override;
+  void simulate_cpu(const SimulationBatch& batch) override;
   std::int64_t inner_steps() const;  // per stored step
 };
 

@@ -47,7 +47,7 @@ void expect_moments(const Moments& got, const Moments& exact, std::int64_t membe
 std::vector<float> simulate(Duffing& system, std::int64_t members) {
   std::vector<float> states(
       static_cast<std::size_t>(members * system.describe().trajectory_size()));
-  system.simulate(4, 0, members, states);
+  system.simulate({4, 0, members, states, {}});
   return states;
 }
 
@@ -156,7 +156,7 @@ TEST(Duffing, StoredStepMustBeAMultipleOfTheInnerOne) {
   for (const double inner_dt : {0.003, 0.15, 0.4, 1.0}) {
     system.inner_dt = inner_dt;
     EXPECT_THROW(system.describe(), UserError) << inner_dt;
-    EXPECT_THROW(system.simulate(0, 0, 1, one), UserError) << inner_dt;
+    EXPECT_THROW(system.simulate({0, 0, 1, one, {}}), UserError) << inner_dt;
   }
   try {
     system.describe();

@@ -3,35 +3,74 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "core/errors.h"
 #include "core/interrupt.h"
 #include "core/progress.h"
+#ifdef SLIFT_WITH_CUDA
+#include "systems/cuda/device.h"
+#endif
 
 namespace slift {
 
-void System::simulate(std::uint64_t seed, std::int64_t first, std::int64_t count,
-                      std::span<float> out) {
-  if (first < 0 || count < 0 ||
-      static_cast<std::int64_t>(out.size()) != count * describe().trajectory_size()) {
-    throw std::logic_error("System::simulate: range or buffer does not fit");
-  }
-  if (count > 0) simulate_impl(seed, first, count, out);
+bool cuda_usable() {
+#ifdef SLIFT_WITH_CUDA
+  return cuda::device_count() > 0;
+#else
+  return false;
+#endif
 }
 
-TrajectoryInfo simulate_to_file(System& system, std::int64_t members, std::uint64_t seed,
+std::int64_t System::preferred_batch(Device) const {
+  TrajectoryInfo info = describe();
+  info.members = 256;
+  return members_within(info, 32 << 20);
+}
+
+void System::simulate_cuda(const SimulationBatch&) {
+  fail("{} does not run on CUDA; use --device cpu", describe().system);
+}
+
+void System::simulate(const SimulationBatch& batch, Device device) {
+  const TrajectoryInfo info = describe();
+  if (batch.first < 0 || batch.count < 0 ||
+      static_cast<std::int64_t>(batch.states.size()) != batch.count * info.trajectory_size() ||
+      (!batch.media.empty() &&
+       static_cast<std::int64_t>(batch.media.size()) != batch.count * info.media_size())) {
+    throw std::logic_error("System::simulate: range or buffer does not fit");
+  }
+  if (device == Device::kCuda) require(cuda_usable(), "no CUDA device, or a build without CUDA");
+  if (batch.count == 0) return;
+  if (device == Device::kCuda) {
+    simulate_cuda(batch);
+  } else {
+    simulate_cpu(batch);
+  }
+}
+
+TrajectoryInfo simulate_to_file(System& system, const SimulationOptions& options,
                                 const std::filesystem::path& out) {
   TrajectoryInfo info = system.describe();
-  info.members = members;
-  info.seed = seed;
+  info.members = options.members;
+  info.seed = options.seed;
+  if (options.media) {
+    require(!info.media_shape.empty(), "{} has no media to store", info.system);
+  } else {
+    info.media_shape.clear();
+    info.media_fields.clear();
+  }
   TrajectoryWriter writer(out, info);
-  Progress progress("simulate", "traj", members);
-  const std::int64_t chunk = std::min<std::int64_t>(members_within(info, 32 << 20), 256);
-  std::vector<float> buffer;
-  for (std::int64_t first = 0; first < members; first += chunk) {
+  Progress progress("simulate", "traj", info.members);
+  const std::int64_t batch =
+      options.batch > 0 ? options.batch : system.preferred_batch(options.device);
+  std::vector<float> states, media;
+  for (std::int64_t first = 0; first < info.members; first += batch) {
     if (interrupt_requested()) throw Interrupted("simulation stopped; nothing was written");
-    const std::int64_t count = std::min(chunk, members - first);
-    buffer.resize(static_cast<std::size_t>(count * info.trajectory_size()));
-    system.simulate(seed, first, count, buffer);
-    writer.write(first, count, buffer);
+    const std::int64_t count = std::min(batch, info.members - first);
+    states.resize(static_cast<std::size_t>(count * info.trajectory_size()));
+    media.resize(static_cast<std::size_t>(count * info.media_size()));
+    system.simulate({options.seed, first, count, states, media}, options.device);
+    writer.write(first, count, states);
+    if (options.media) writer.write_media(first, count, media);
     progress.update(first + count);
   }
   writer.commit();

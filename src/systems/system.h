@@ -17,6 +17,19 @@
 
 namespace slift {
 
+enum class Device { kCpu, kCuda };
+
+// Whether this build and this machine can run on CUDA.
+bool cuda_usable();
+
+// Trajectories first .. first+count-1 of a seed, and where they go.
+struct SimulationBatch {
+  std::uint64_t seed = 0;
+  std::int64_t first = 0, count = 0;
+  std::span<float> states;  // [count, steps, state]
+  std::span<float> media;   // [count, media]; empty when they are not asked for
+};
+
 class System {
  public:
   virtual ~System() = default;
@@ -28,17 +41,22 @@ class System {
   // parameters do not fit together.
   virtual TrajectoryInfo describe() const = 0;
 
-  // Simulates trajectories first .. first+count-1 into out[count, steps, state].
-  void simulate(std::uint64_t seed, std::int64_t first, std::int64_t count, std::span<float> out);
+  // How many trajectories to simulate at once: enough to keep the device busy, few enough to bound
+  // memory and to keep the progress line moving.
+  virtual std::int64_t preferred_batch(Device device) const;
+
+  // Throws UserError if the parameters do not fit together, or if `device` cannot be used.
+  void simulate(const SimulationBatch& batch, Device device = Device::kCpu);
 
  private:
-  virtual void simulate_impl(std::uint64_t seed, std::int64_t first, std::int64_t count,
-                             std::span<float> out) = 0;
+  virtual void simulate_cpu(const SimulationBatch& batch) = 0;
+  virtual void simulate_cuda(const SimulationBatch& batch);  // UserError unless overridden
 };
 
 struct SystemEntry {
   std::string name, summary;
   std::function<std::unique_ptr<System>()> make;
+  std::vector<std::string> quick = {};  // settings for a trial run of milliseconds, as key=value
 };
 
 // All systems; drives `slift simulate --help` and the tests.
@@ -47,9 +65,17 @@ const std::vector<SystemEntry>& system_registry();
 // Throws UserError naming the nearest system if `name` is unknown.
 std::unique_ptr<System> make_system(const std::string& name);
 
-// Simulates `members` trajectories into a file, in pieces, with a progress line. Ctrl-C and
-// failures leave nothing behind.
-TrajectoryInfo simulate_to_file(System& system, std::int64_t members, std::uint64_t seed,
+struct SimulationOptions {
+  std::int64_t members = 1024;
+  std::uint64_t seed = 0;
+  Device device = Device::kCpu;
+  std::int64_t batch = 0;  // trajectories at once; 0: the system's preferred batch
+  bool media = false;      // also store the media, if the system has any
+};
+
+// Simulates into a file, batch by batch, with a progress line: memory is bounded by the batch.
+// Ctrl-C and failures leave nothing behind.
+TrajectoryInfo simulate_to_file(System& system, const SimulationOptions& options,
                                 const std::filesystem::path& out);
 
 }  // namespace slift

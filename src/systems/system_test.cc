@@ -36,9 +36,9 @@ std::vector<float> simulate(System& system, std::uint64_t seed, std::int64_t bat
   std::vector<float> states(static_cast<std::size_t>(kMembers * size), NAN);
   for (std::int64_t first = (kMembers - 1) / batch * batch; first >= 0; first -= batch) {
     const std::int64_t count = std::min(batch, kMembers - first);
-    system.simulate(seed, first, count,
-                    std::span(states).subspan(static_cast<std::size_t>(first * size),
-                                              static_cast<std::size_t>(count * size)));
+    const auto part = std::span(states).subspan(static_cast<std::size_t>(first * size),
+                                                static_cast<std::size_t>(count * size));
+    system.simulate({seed, first, count, part, {}});
   }
   return states;
 }
@@ -52,7 +52,15 @@ class EverySystem : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override { Progress::set_enabled(false); }
   void TearDown() override { Progress::set_enabled(true); }
-  std::unique_ptr<System> system_ = make_system(GetParam());
+  static std::unique_ptr<System> make_quick() {
+    const auto& all = system_registry();
+    const auto entry =
+        std::find_if(all.begin(), all.end(), [](const auto& e) { return e.name == GetParam(); });
+    auto system = entry->make();
+    for (const std::string& setting : entry->quick) system->schema().apply_setting(setting);
+    return system;
+  }
+  std::unique_ptr<System> system_ = make_quick();
 };
 
 TEST_P(EverySystem, TrajectoriesDoNotDependOnBatchOrThreads) {
@@ -70,7 +78,7 @@ TEST_P(EverySystem, TrajectoriesDoNotDependOnBatchOrThreads) {
           << "batch " << batch << ", " << threads << " threads";
     }
   }
-  EXPECT_TRUE(same_bits(simulate(*make_system(GetParam()), kSeed, kMembers), reference));
+  EXPECT_TRUE(same_bits(simulate(*make_quick(), kSeed, kMembers), reference));
 }
 
 TEST_P(EverySystem, SeedsAndMembersDiffer) {
@@ -109,15 +117,17 @@ TEST_P(EverySystem, SchemaKeepsTheDefaults) {
 TEST_P(EverySystem, RangesAreChecked) {
   const std::int64_t size = system_->describe().trajectory_size();
   std::vector<float> one(static_cast<std::size_t>(size));
-  EXPECT_THROW(system_->simulate(0, -1, 1, one), std::logic_error);
-  EXPECT_THROW(system_->simulate(0, 0, 2, one), std::logic_error);
-  EXPECT_THROW(system_->simulate(0, 0, -1, {}), std::logic_error);
-  EXPECT_NO_THROW(system_->simulate(0, 0, 0, {}));
+  EXPECT_THROW(system_->simulate({0, -1, 1, one, {}}), std::logic_error);
+  EXPECT_THROW(system_->simulate({0, 0, 2, one, {}}), std::logic_error);
+  EXPECT_THROW(system_->simulate({0, 0, -1, {}, {}}), std::logic_error);
+  EXPECT_NO_THROW(system_->simulate({0, 0, 0, {}, {}}));
 }
 
 TEST_P(EverySystem, FileHoldsTheSameTrajectories) {
   const TestFolder folder;
-  const TrajectoryInfo told = simulate_to_file(*system_, kMembers, kSeed, folder / "x.h5");
+  const bool media = system_->describe().media_size() > 0;
+  const TrajectoryInfo told = simulate_to_file(
+      *system_, {.members = kMembers, .seed = kSeed, .batch = 5, .media = media}, folder / "x.h5");
   const TrajectoryReader reader(folder / "x.h5");
   EXPECT_EQ(folder.files(), std::vector<std::string>{"x.h5"});
   EXPECT_EQ(reader.info().members, kMembers);
@@ -128,6 +138,34 @@ TEST_P(EverySystem, FileHoldsTheSameTrajectories) {
   std::vector<float> states(static_cast<std::size_t>(kMembers * told.trajectory_size()));
   reader.read(0, kMembers, states);
   EXPECT_TRUE(same_bits(states, simulate(*system_, kSeed, kMembers)));
+  if (!media) {
+    EXPECT_THROW(simulate_to_file(*system_, {.members = 1, .media = true}, folder / "y.h5"),
+                 UserError);
+    return;
+  }
+  EXPECT_EQ(reader.info().media_fields, told.media_fields);
+  std::vector<float> stored(static_cast<std::size_t>(kMembers * told.media_size()));
+  std::vector<float> direct(stored.size());
+  reader.read_media(0, kMembers, stored);
+  system_->simulate({kSeed, 0, kMembers, states, direct});
+  EXPECT_TRUE(same_bits(stored, direct));
+}
+
+TEST_P(EverySystem, CudaAgreesOrIsRefused) {
+  if (!cuda_usable()) {
+    std::vector<float> one(static_cast<std::size_t>(system_->describe().trajectory_size()));
+    EXPECT_THROW(system_->simulate({0, 0, 1, one, {}}, Device::kCuda), UserError);
+    return;
+  }
+  const std::vector<float> cpu = simulate(*system_, kSeed, kMembers);
+  std::vector<float> cuda(cpu.size());
+  system_->simulate({kSeed, 0, kMembers, cuda, {}}, Device::kCuda);
+  double difference = 0, scale = 0;
+  for (std::size_t i = 0; i < cpu.size(); ++i) {
+    difference = std::max(difference, std::abs(static_cast<double>(cpu[i]) - cuda[i]));
+    scale = std::max(scale, std::abs(static_cast<double>(cpu[i])));
+  }
+  EXPECT_LT(difference, 1e-4 * scale);
 }
 
 std::vector<std::string> names() {
