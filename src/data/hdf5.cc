@@ -43,6 +43,11 @@ std::optional<T> read_number(hid_t object, const char* name, hid_t type) {
 
 }  // namespace
 
+std::recursive_mutex& Lock::mutex() {
+  static std::recursive_mutex one;
+  return one;
+}
+
 void initialise() {
   // Files are closed where their errors can be reported, not in an exit handler.
   static const bool once = [] {

@@ -1,10 +1,11 @@
 // A thin RAII layer over HDF5's C interface: handles that close themselves, errors as UserError.
-// HDF5 as packaged is not thread-safe; one thread at a time.
+// HDF5 as packaged is not thread-safe: whoever may run beside another thread holds a Lock.
 #pragma once
 
 #include <hdf5.h>
 
 #include <filesystem>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
@@ -34,6 +35,16 @@ class Handle {
  private:
   hid_t id_ = -1;
   Closer close_ = nullptr;
+};
+
+// One thread in the library at a time; a thread may hold several.
+class Lock {
+ public:
+  Lock() : guard_(mutex()) {}
+
+ private:
+  static std::recursive_mutex& mutex();
+  std::lock_guard<std::recursive_mutex> guard_;
 };
 
 // Silences HDF5's own printing; call before anything else.

@@ -38,70 +38,98 @@ TransitionSampler::TransitionSampler(const TrajectoryReader& reader, std::int64_
       seed_(seed) {
   require(per_trajectory_ > 0, "{}: at least 2 stored states are needed to learn a step, got 1",
           reader.path());
+  if (!is_whole()) pool_members_ = members_within(reader.info(), memory_bytes / 2);
 }
 
-void TransitionSampler::load_pool(std::int64_t epoch, std::int64_t pool) {
-  const bool whole = pool_members_ == members_;
-  if (loaded_pool_ == pool && (whole || loaded_epoch_ == epoch)) return;
-  const std::int64_t first = pool * pool_members_;
-  const std::int64_t count = std::min(pool_members_, members_ - first);
+TransitionSampler::~TransitionSampler() = default;  // waits for the reading thread
+
+TransitionSampler::Place TransitionSampler::place_of(std::int64_t position) const {
+  const std::int64_t in_epoch = position % transitions();
+  const std::int64_t pool = in_epoch / (pool_members_ * per_trajectory_);
+  return {position / transitions(), pool, in_epoch - pool * pool_members_ * per_trajectory_};
+}
+
+std::int64_t TransitionSampler::members_of(std::int64_t pool) const {
+  return std::min(pool_members_, members_ - pool * pool_members_);
+}
+
+std::int64_t TransitionSampler::element_at(const Place& place) const {
+  const Permutation order(seed_, shuffle_index(place.epoch, 1 + place.pool),
+                          static_cast<std::uint64_t>(members_of(place.pool) * per_trajectory_));
+  return static_cast<std::int64_t>(order(static_cast<std::uint64_t>(place.in_pool)));
+}
+
+std::int64_t TransitionSampler::transition_at(std::int64_t position) const {
+  if (!is_whole()) throw std::logic_error("TransitionSampler::transition_at: data are streamed");
+  return element_at(place_of(position));
+}
+
+void TransitionSampler::read_pool(std::int64_t epoch, std::int64_t number, Pool& pool) const {
+  const std::int64_t first = number * pool_members_, count = members_of(number);
   const auto size = static_cast<std::size_t>(reader_.info().trajectory_size());
-  pool_index_.resize(static_cast<std::size_t>(count));
-  pool_.resize(static_cast<std::size_t>(count) * size);
-  if (whole) {
-    for (std::int64_t i = 0; i < count; ++i) pool_index_[static_cast<std::size_t>(i)] = i;
-    reader_.read(0, count, pool_);
-  } else {
-    // Blocks of neighbours are shuffled, not single trajectories, so that reads stay long. The last
-    // block, if it is short, keeps its place.
-    const std::int64_t block = members_within(reader_.info(), kBlockBytes);
-    const std::int64_t full_blocks = members_ / block;
-    const Permutation order(seed_, shuffle_index(epoch, 0),
-                            static_cast<std::uint64_t>(std::max<std::int64_t>(full_blocks, 1)));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t position = first + i, b = position / block;
-      pool_index_[static_cast<std::size_t>(i)] =
-          b < full_blocks
-              ? static_cast<std::int64_t>(order(static_cast<std::uint64_t>(b))) * block +
+  pool.index.resize(static_cast<std::size_t>(count));
+  pool.states.resize(static_cast<std::size_t>(count) * size);
+  // Blocks of neighbours are shuffled, not single trajectories, so that reads stay long. The last
+  // block, if it is short, keeps its place.
+  const std::int64_t block = members_within(reader_.info(), kBlockBytes);
+  const std::int64_t full_blocks = members_ / block;
+  const Permutation order(seed_, shuffle_index(epoch, 0),
+                          static_cast<std::uint64_t>(std::max<std::int64_t>(full_blocks, 1)));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t position = first + i, b = position / block;
+    const bool moves = !is_whole() && b < full_blocks;
+    pool.index[static_cast<std::size_t>(i)] =
+        moves ? static_cast<std::int64_t>(order(static_cast<std::uint64_t>(b))) * block +
                     position % block
               : position;
-    }
-    std::sort(pool_index_.begin(), pool_index_.end());  // reads the file forwards
-    for (std::size_t i = 0; i < pool_index_.size();) {
-      std::size_t run = 1;
-      while (i + run < pool_index_.size() && pool_index_[i + run] == pool_index_[i + run - 1] + 1) {
-        ++run;
-      }
-      reader_.read(pool_index_[i], static_cast<std::int64_t>(run),
-                   std::span(pool_).subspan(i * size, run * size));
-      i += run;
-    }
   }
-  loaded_epoch_ = epoch;
-  loaded_pool_ = pool;
+  std::sort(pool.index.begin(), pool.index.end());  // reads the file forwards
+  for (std::size_t i = 0; i < pool.index.size();) {
+    std::size_t run = 1;
+    while (i + run < pool.index.size() && pool.index[i + run] == pool.index[i + run - 1] + 1) ++run;
+    reader_.read(pool.index[i], static_cast<std::int64_t>(run),
+                 std::span(pool.states).subspan(i * size, run * size));
+    i += run;
+  }
+  pool.epoch = epoch;
+  pool.number = number;
 }
 
-void TransitionSampler::fill(std::int64_t iteration, std::int64_t batch_size, Batch& out) {
+bool TransitionSampler::is_current(const Place& place) const {
+  return current_.number == place.pool && (is_whole() || current_.epoch == place.epoch);
+}
+
+void TransitionSampler::make_current(const Place& place) {
+  if (reading_next_.valid()) reading_next_.get();
+  if (next_.epoch == place.epoch && next_.number == place.pool) {
+    std::swap(current_, next_);
+  } else {
+    current_.number = -1;  // holds nothing, should reading fail
+    read_pool(place.epoch, place.pool, current_);
+  }
+  if (is_whole()) return;
+  const bool last = (place.pool + 1) * pool_members_ >= members_;
+  const std::int64_t epoch = last ? place.epoch + 1 : place.epoch;
+  const std::int64_t number = last ? 0 : place.pool + 1;
+  next_.number = -1;
+  reading_next_ =
+      std::async(std::launch::async, [this, epoch, number] { read_pool(epoch, number, next_); });
+}
+
+void TransitionSampler::fill(std::int64_t first, std::int64_t count, Batch& out) {
   const TrajectoryInfo& info = reader_.info();
   const std::int64_t size = info.state_size();
-  out.transition.resize(static_cast<std::size_t>(batch_size));
-  out.window.resize(static_cast<std::size_t>(batch_size * window_ * size));
-  out.next.resize(static_cast<std::size_t>(batch_size * size));
-  for (std::int64_t j = 0; j < batch_size; ++j) {
-    const std::int64_t position = iteration * batch_size + j;
-    const std::int64_t epoch = position / transitions();
-    const std::int64_t in_epoch = position % transitions();
-    const std::int64_t pool = in_epoch / (pool_members_ * per_trajectory_);
-    load_pool(epoch, pool);
-    const auto loaded = static_cast<std::int64_t>(pool_index_.size());
-    const Permutation order(seed_, shuffle_index(epoch, 1 + pool),
-                            static_cast<std::uint64_t>(loaded * per_trajectory_));
-    const auto element = static_cast<std::int64_t>(
-        order(static_cast<std::uint64_t>(in_epoch - pool * pool_members_ * per_trajectory_)));
+  out.transition.resize(static_cast<std::size_t>(count));
+  out.window.resize(static_cast<std::size_t>(count * window_ * size));
+  out.next.resize(static_cast<std::size_t>(count * size));
+  for (std::int64_t j = 0; j < count; ++j) {
+    const Place place = place_of(first + j);
+    if (!is_current(place)) make_current(place);
+    const std::int64_t element = element_at(place);
     const std::int64_t slot = element / per_trajectory_, t = element % per_trajectory_;
-    const float* trajectory = pool_.data() + slot * info.trajectory_size();
+    const float* trajectory = current_.states.data() + slot * info.trajectory_size();
     out.transition[static_cast<std::size_t>(j)] =
-        pool_index_[static_cast<std::size_t>(slot)] * per_trajectory_ + t;
+        current_.index[static_cast<std::size_t>(slot)] * per_trajectory_ + t;
     copy_window(trajectory, size, t, window_, out.window.data() + j * window_ * size);
     std::memcpy(out.next.data() + j * size, trajectory + (t + 1) * size,
                 static_cast<std::size_t>(size) * sizeof(float));

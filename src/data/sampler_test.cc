@@ -39,16 +39,18 @@ class SamplerTest : public testing::TestWithParam<std::int64_t> {
   }
 
   TransitionSampler sampler(std::int64_t pool_members, std::uint64_t seed = 5) {
-    return TransitionSampler(reader_, kMembers, kWindow, seed, pool_members * bytes_);
+    // Streamed data take two pools: one in use, one being read.
+    const std::int64_t pools = pool_members == kMembers ? 1 : 2;
+    return TransitionSampler(reader_, kMembers, kWindow, seed, pools * pool_members * bytes_);
   }
 
   // Transitions at positions 0 .. count-1 of the random order.
-  static std::vector<std::int64_t> order(TransitionSampler sampler, std::int64_t count,
+  static std::vector<std::int64_t> order(TransitionSampler&& sampler, std::int64_t count,
                                          std::int64_t batch_size) {
     std::vector<std::int64_t> result;
     Batch batch;
     for (std::int64_t i = 0; i * batch_size < count; ++i) {
-      sampler.fill(i, batch_size, batch);
+      sampler.fill(i * batch_size, batch_size, batch);
       result.insert(result.end(), batch.transition.begin(), batch.transition.end());
     }
     result.resize(static_cast<std::size_t>(count));
@@ -72,8 +74,8 @@ std::vector<std::int64_t> all(std::int64_t count) {
   return x;
 }
 
-// Pools of 11 (resident), 10, 4, 3 (the last has 2), 1.
-constexpr std::int64_t kPools[] = {11, 10, 4, 3, 1};
+// Pools of 11 (resident), 5 (the last has 1), 4, 3 (the last has 2), 1.
+constexpr std::int64_t kPools[] = {11, 5, 4, 3, 1};
 
 TEST_P(SamplerTest, EachEpochVisitsEveryTransitionOnce) {
   for (const std::int64_t pool : kPools) {
@@ -120,7 +122,7 @@ TEST_P(SamplerTest, BatchIsADirectGather) {
     Batch batch;
     std::vector<int> seen_step(kSteps, 0);
     for (std::int64_t iteration = 0; iteration < 10; ++iteration) {
-      s.fill(iteration, 9, batch);
+      s.fill(9 * iteration, 9, batch);
       ASSERT_EQ(batch.transition.size(), 9u);
       ASSERT_EQ(batch.window.size(), static_cast<std::size_t>(9 * kWindow * width_));
       ASSERT_EQ(batch.next.size(), static_cast<std::size_t>(9 * width_));
@@ -142,15 +144,15 @@ TEST_P(SamplerTest, BatchIsADirectGather) {
   }
 }
 
-TEST_P(SamplerTest, FillIsAPureFunctionOfTheIteration) {
+TEST_P(SamplerTest, FillIsAPureFunctionOfThePosition) {
   for (const std::int64_t pool : kPools) {
     TransitionSampler wandering = sampler(pool);
-    for (const std::int64_t iteration : {13, 2, 30, 2, 0, 31, 7, 8, 1000000}) {
+    for (const std::int64_t first : {91, 14, 210, 14, 0, 217, 49, 56, 7000000}) {
       Batch a, b;
-      wandering.fill(iteration, 7, a);
+      wandering.fill(first, 7, a);
       TransitionSampler fresh = sampler(pool);
-      fresh.fill(iteration, 7, b);
-      EXPECT_EQ(a.transition, b.transition) << "pool " << pool << ", iteration " << iteration;
+      fresh.fill(first, 7, b);
+      EXPECT_EQ(a.transition, b.transition) << "pool " << pool << ", position " << first;
       EXPECT_EQ(a.window, b.window);
       EXPECT_EQ(a.next, b.next);
     }
@@ -165,19 +167,38 @@ TEST_P(SamplerTest, OrderDoesNotDependOnTheBatchSize) {
   }
 }
 
+TEST_P(SamplerTest, TransitionsAreKnownWithoutDataIfAllFit) {
+  const TransitionSampler whole = sampler(kMembers);
+  const auto expected = order(sampler(kMembers), 2 * kTransitions, 7);
+  for (std::int64_t i = 0; i < 2 * kTransitions; ++i) {
+    EXPECT_EQ(whole.transition_at(i), expected[static_cast<std::size_t>(i)]);
+  }
+  EXPECT_THROW(sampler(3).transition_at(0), std::logic_error);
+}
+
+TEST_P(SamplerTest, CanBeDestroyedWhileAPoolIsBeingRead) {
+  for (int i = 0; i < 20; ++i) {
+    TransitionSampler s = sampler(3);
+    Batch batch;
+    s.fill(0, 1, batch);
+  }
+}
+
 TEST_P(SamplerTest, MemoryIsBounded) {
   for (std::int64_t bytes = 0; bytes < 13 * bytes_; bytes += bytes_ / 3) {
     const TransitionSampler s(reader_, kMembers, kWindow, 1, bytes);
     const std::int64_t fits = bytes / bytes_;
-    EXPECT_EQ(s.pool_members(), std::clamp<std::int64_t>(fits, 1, kMembers)) << bytes;
+    EXPECT_EQ(s.is_whole(), fits >= kMembers) << bytes;
+    EXPECT_EQ(s.pool_members(), fits >= kMembers ? kMembers : std::max<std::int64_t>(fits / 2, 1))
+        << bytes;
   }
 }
 
 TEST_P(SamplerTest, UsesTheFirstMembersOnly) {
-  for (const std::int64_t pool : {100, 2}) {
-    TransitionSampler s(reader_, 5, kWindow, 1, pool * bytes_);
+  for (const std::int64_t fit : {100, 4}) {
+    TransitionSampler s(reader_, 5, kWindow, 1, fit * bytes_);
     EXPECT_EQ(s.transitions(), 25);
-    EXPECT_EQ(s.pool_members(), std::min<std::int64_t>(pool, 5));
+    EXPECT_EQ(s.pool_members(), fit == 100 ? 5 : 2);
     EXPECT_EQ(sorted(order(std::move(s), 25, 4)), all(25));
   }
 }

@@ -111,6 +111,7 @@ struct TrajectoryReader::File {
 
 TrajectoryReader::TrajectoryReader(const fs::path& path)
     : file_(std::make_unique<File>()), path_(path.string()) {
+  const hdf5::Lock lock;
   file_->file = hdf5::open_file(path);
   const hid_t file = file_->file;
   const auto format = hdf5::read_string_attribute(file, "format");
@@ -144,7 +145,11 @@ TrajectoryReader::TrajectoryReader(const fs::path& path)
   }
 }
 
-TrajectoryReader::~TrajectoryReader() = default;
+TrajectoryReader::~TrajectoryReader() {
+  const hdf5::Lock lock;
+  file_.reset();
+}
+
 TrajectoryReader::TrajectoryReader(TrajectoryReader&&) noexcept = default;
 
 void TrajectoryReader::read(std::int64_t first, std::int64_t count, std::span<float> out) const {
@@ -179,6 +184,7 @@ struct TrajectoryWriter::File {
 
 TrajectoryWriter::TrajectoryWriter(const fs::path& path, TrajectoryInfo info)
     : info_(std::move(info)), partial_(path), file_(std::make_unique<File>()) {
+  const hdf5::Lock lock;
   file_->file = hdf5::create_file(partial_.path());
   const hid_t file = file_->file;
   hdf5::write_attribute(file, "format", std::string(kFormat));
@@ -198,7 +204,10 @@ TrajectoryWriter::TrajectoryWriter(const fs::path& path, TrajectoryInfo info)
   }
 }
 
-TrajectoryWriter::~TrajectoryWriter() = default;
+TrajectoryWriter::~TrajectoryWriter() {
+  const hdf5::Lock lock;
+  file_.reset();
+}
 
 void TrajectoryWriter::write(std::int64_t first, std::int64_t count,
                              std::span<const float> states) {
@@ -223,6 +232,7 @@ void TrajectoryWriter::write_media(std::int64_t first, std::int64_t count,
 }
 
 void TrajectoryWriter::commit() {
+  const hdf5::Lock lock;
   const bool flushed = H5Fflush(file_->file, H5F_SCOPE_GLOBAL) >= 0;
   const std::string reason = flushed ? "" : hdf5::last_error();
   const bool closed = file_->states.reset() && file_->media.reset() && file_->file.reset();

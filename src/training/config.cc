@@ -1,5 +1,7 @@
 #include "training/config.h"
 
+#include "training/loss.h"
+
 namespace slift {
 
 ConfigSchema TrainConfig::schema() {
@@ -13,6 +15,8 @@ ConfigSchema TrainConfig::schema() {
   s.field("memory_mb", &memory_mb, Effect::kResults,
           "data above this size are streamed and shuffled in pools of this size",
           within(1, 1 << 20));
+  s.field("device_mb", &device_mb, Effect::kSpeed,
+          "data up to this size (and memory_mb) are kept on the GPU", within(0, 1 << 20));
 
   s.section("lifting", "The random label of each transition");
   s.field("dimension", &label_dimension, Effect::kResults,
@@ -36,14 +40,35 @@ ConfigSchema TrainConfig::schema() {
 
   s.section("train", "The run");
   s.field("iterations", &iterations, Effect::kResults, "optimiser steps", at_least(1));
+  s.field("minutes", &minutes, Effect::kResults,
+          "time budget: the schedule is fitted to it and `iterations` ignored; 0: none",
+          at_least(0));
   s.field("batch", &batch, Effect::kResults, "transitions a step", within(1, 1 << 24));
+  s.field("accumulate", &accumulate, Effect::kSpeed,
+          "parts a batch is computed in, one after the other, to save memory; divides `batch`; "
+          "results agree to rounding",
+          within(1, 1 << 20));
+  s.field("loss", &loss, Effect::kResults, "what is minimised", one_of(loss_names()));
+  s.field("precision", &precision, Effect::kSpeed,
+          "of the network's arithmetic; tf32 and bf16 need a GPU, weights stay in fp32",
+          one_of({"fp32", "tf32", "bf16"}));
   s.field("log_every", &log_every, Effect::kSpeed, "steps between lines of metrics.jsonl",
           at_least(1));
   s.field("checkpoint_every", &checkpoint_every, Effect::kSpeed, "steps between checkpoints",
           at_least(1));
+  s.field("gauge_every", &gauge_every, Effect::kSpeed,
+          "steps between readings of the interpolation gauge; 0: only at the end", at_least(0));
   s.field("device", &device, Effect::kSpeed, "results agree to rounding", one_of({"cpu", "cuda"}));
   s.field("threads", &threads, Effect::kSpeed,
           "CPU threads, 0: all cores; results agree to rounding", within(0, 4096));
+
+  s.section("validation", "Rollouts during training, compared with the truth");
+  s.field("path", &validation_path, Effect::kSpeed, "trajectories not used for training");
+  s.field("every", &validate_every, Effect::kSpeed, "steps between validations; 0: none",
+          at_least(0));
+  s.field("members", &validation_members, Effect::kSpeed,
+          "rollouts each time; twice as many trajectories are needed for the floor",
+          within(2, 1 << 20));
   return s;
 }
 

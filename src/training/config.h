@@ -16,6 +16,7 @@ struct TrainConfig {
   std::string path;
   std::int64_t members = 0;
   std::int64_t memory_mb = 512;
+  std::int64_t device_mb = 16384;
 
   // [lifting]
   std::int64_t label_dimension = 16;
@@ -35,11 +36,21 @@ struct TrainConfig {
 
   // [train]
   std::int64_t iterations = 5000;
+  double minutes = 0;
   std::int64_t batch = 1024;
+  std::int64_t accumulate = 1;
+  std::string loss = "l2";
+  std::string precision = "fp32";
   std::int64_t log_every = 50;
   std::int64_t checkpoint_every = 1000;
+  std::int64_t gauge_every = 1000;
   std::string device = "cpu";
   std::int64_t threads = 0;
+
+  // [validation]
+  std::string validation_path;
+  std::int64_t validate_every = 0;
+  std::int64_t validation_members = 256;
 
   ConfigSchema schema();  // points into this object
 };

@@ -10,11 +10,10 @@
 
 namespace slift {
 
-double schedule(std::int64_t step, std::int64_t warmup, std::int64_t iterations) {
+double schedule(std::int64_t step, std::int64_t warmup, double phase) {
   const double rise =
       warmup > 0 ? std::min(1.0, static_cast<double>(step + 1) / static_cast<double>(warmup)) : 1.0;
-  const double phase = static_cast<double>(step) / static_cast<double>(iterations);
-  return rise * 0.5 * (1 + std::cos(std::numbers::pi * phase));
+  return rise * 0.5 * (1 + std::cos(std::numbers::pi * std::min(phase, 1.0)));
 }
 
 Optimizer::Optimizer(std::vector<Tensor> params, const TrainConfig& config) : config_(config) {

@@ -41,7 +41,8 @@ class Optimizer {
   std::int64_t steps_ = 0;
 };
 
-// Linear warm-up over `warmup` steps times a cosine from 1 to 0 over all `iterations`. Step from 0.
-double schedule(std::int64_t step, std::int64_t warmup, std::int64_t iterations);
+// Linear warm-up over `warmup` steps (from 0) times a cosine from 1 to 0 as `phase`, the share of
+// the run that is done, goes from 0 to 1.
+double schedule(std::int64_t step, std::int64_t warmup, double phase);
 
 }  // namespace slift

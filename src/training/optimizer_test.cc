@@ -12,14 +12,14 @@ namespace {
 
 TEST(Schedule, RisesLinearlyThenFallsAsACosine) {
   const auto cosine = [](double phase) { return 0.5 * (1 + std::cos(M_PI * phase)); };
-  EXPECT_NEAR(schedule(0, 100, 1000), 0.01, 1e-15);  // not 0: the first step moves
-  EXPECT_NEAR(schedule(49, 100, 1000), 0.5 * cosine(0.049), 1e-15);
-  EXPECT_NEAR(schedule(99, 100, 1000), cosine(0.099), 1e-15);
-  EXPECT_NEAR(schedule(100, 100, 1000), cosine(0.1), 1e-15);
-  EXPECT_NEAR(schedule(500, 100, 1000), 0.5, 1e-15);
-  EXPECT_NEAR(schedule(1000, 100, 1000), 0, 1e-15);
-  EXPECT_GT(schedule(999, 100, 1000), 0);
-  EXPECT_EQ(schedule(0, 0, 1000), 1);
+  EXPECT_NEAR(schedule(0, 100, 0), 0.01, 1e-15);  // not 0: the first step moves
+  EXPECT_NEAR(schedule(49, 100, 0.049), 0.5 * cosine(0.049), 1e-15);
+  EXPECT_NEAR(schedule(99, 100, 0.099), cosine(0.099), 1e-15);
+  EXPECT_NEAR(schedule(100, 100, 0.1), cosine(0.1), 1e-15);
+  EXPECT_NEAR(schedule(500, 100, 0.5), 0.5, 1e-15);
+  EXPECT_NEAR(schedule(1000, 100, 1), 0, 1e-15);
+  EXPECT_GT(schedule(999, 100, 0.999), 0);
+  EXPECT_EQ(schedule(0, 0, 0), 1);
 }
 
 class Optimizers : public testing::TestWithParam<at::Device> {

@@ -1,7 +1,6 @@
-// The run folder around a Trainer: resolved config, metrics.jsonl, checkpoints, resume.
+// The run folder around a Trainer: resolved config, logs, checkpoints, resume.
 #include <chrono>
 #include <cmath>
-#include <fstream>
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
@@ -9,6 +8,7 @@
 #include "core/log.h"
 #include "core/progress.h"
 #include "training/checkpoint.h"
+#include "training/run_log.h"
 #include "training/trainer.h"
 
 namespace slift {
@@ -17,29 +17,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 namespace {
-
-class MetricsLog {
- public:
-  // Keeps the first `bytes` of an earlier log: what a lost checkpoint interval wrote is dropped.
-  MetricsLog(const fs::path& path, std::uint64_t bytes) : path_(path) {
-    if (!fs::exists(path)) std::ofstream(path).flush();
-    require(fs::exists(path), "{}: cannot write", path.string());
-    require(fs::file_size(path) >= bytes, "{}: is shorter than its checkpoint says", path.string());
-    fs::resize_file(path, bytes);
-    out_.open(path, std::ios::app);
-    require(out_.good(), "{}: cannot write", path.string());
-  }
-  void write(const json& line) {
-    out_ << line.dump() << '\n';
-    out_.flush();
-    require(out_.good(), "{}: cannot write", path_.string());
-  }
-  std::uint64_t bytes() { return static_cast<std::uint64_t>(out_.tellp()); }
-
- private:
-  fs::path path_;
-  std::ofstream out_;
-};
 
 void prepare_folder(const TrainConfig& config, const TrainOptions& options) {
   const fs::path saved = options.run / "config.toml";
@@ -56,101 +33,205 @@ void prepare_folder(const TrainConfig& config, const TrainOptions& options) {
     for (const char* name : {"config.toml", "metrics.jsonl", "checkpoints", "model.safetensors"}) {
       fs::remove_all(options.run / name);
     }
+    for (const fs::path& events : EventFile::all_in(options.run)) fs::remove(events);
   }
   TrainConfig copy = config;
   write_file_atomically(saved, copy.schema().to_toml());
 }
 
+// Time spent in training, over all processes of a run.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double before) : before_(before) {}
+  double seconds() const {
+    const std::chrono::duration<double> now = std::chrono::steady_clock::now() - start_;
+    return before_ + now.count();
+  }
+
+ private:
+  double before_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+json to_json(const GaugeReading& g) {
+  return {{"fitted", g.fitted},           {"fresh", g.fresh},       {"spread", g.spread},
+          {"conditional", g.conditional}, {"variance", g.variance}, {"verdict", g.verdict()}};
+}
+
+class Run {
+ public:
+  Run(const TrainConfig& config, const TrainOptions& options)
+      : config_(config), options_(options), trainer_(config), checkpoints_(options.run) {
+    prepare_folder(config, options);
+    const json counters = load_newest_checkpoint();
+    watch_.emplace(counters.value("seconds", 0.0));
+    log_.emplace(options.run, counters.value("log_bytes", std::uint64_t{0}));
+    pending_ = at::zeros({config.log_every}, trainer_.model().backbone().parameters()[0].options())
+                   .detach();
+  }
+
+  TrainResult execute() {
+    TrainResult result;
+    result.parameters = trainer_.model().parameter_count();
+    spdlog::info("training {} on {} transitions of {}{}: {} parameters, label dimension {}",
+                 config_.net.kind, trainer_.feed().sampler().transitions(), config_.path,
+                 trainer_.feed().on_gpu() ? " (on the GPU)" : "", result.parameters,
+                 config_.label_dimension);
+    {
+      const bool timed = config_.minutes > 0;
+      Progress progress(
+          "training", timed ? "s" : "it",
+          timed ? static_cast<std::int64_t>(60 * config_.minutes) : config_.iterations,
+          done_so_far());
+      while (!finished()) {
+        step();
+        progress.update(done_so_far(), note());
+      }
+    }
+    result.gauge = trainer_.gauge();
+    save();
+    result.model = options_.run / "model.safetensors";
+    save_model(result.model, trainer_.model(), trainer_.optimizer().ema());
+    result.iterations = trainer_.iteration();
+    result.loss = last_loss_;
+    result.seconds = watch_->seconds();
+    return result;
+  }
+
+ private:
+  // The counters of the newest checkpoint, whose weights are loaded; empty if there is none.
+  json load_newest_checkpoint() {
+    const auto newest = options_.resume ? checkpoints_.newest() : std::nullopt;
+    if (!newest) return json::object();
+    const TrainingState state = CheckpointFolder::load(*newest);
+    const json& c = state.counters;
+    try {
+      trainer_.set_iteration(c.at("iteration").get<std::int64_t>());
+      sum_ = c.at("loss_sum").get<double>();
+      counted_ = c.at("loss_count").get<std::int64_t>();
+      last_loss_ = c.at("last_loss").is_null() ? last_loss_ : c.at("last_loss").get<double>();
+      c.at("log_bytes").get<std::uint64_t>();
+      c.at("seconds").get<double>();
+    } catch (const json::exception& error) {
+      fail("{}: broken counters: {}", newest->string(), error.what());
+    }
+    trainer_.optimizer().load_state(state.tensors, trainer_.iteration(), newest->string());
+    spdlog::info("resuming {} at step {}", options_.run.string(), trainer_.iteration());
+    return c;
+  }
+
+  // The share of the run that is done: of its time if that is limited, else of its iterations.
+  double phase() const {
+    return config_.minutes > 0 ? watch_->seconds() / (60 * config_.minutes)
+                               : static_cast<double>(trainer_.iteration()) /
+                                     static_cast<double>(config_.iterations);
+  }
+  bool finished() const { return phase() >= 1; }
+  std::int64_t done_so_far() const {
+    return config_.minutes > 0 ? static_cast<std::int64_t>(watch_->seconds())
+                               : trainer_.iteration();
+  }
+  bool due(std::int64_t every) const { return every > 0 && trainer_.iteration() % every == 0; }
+
+  std::string note() const {
+    if (std::isnan(last_loss_)) return "";
+    const std::string loss = fmt::format("loss {:.3e}", last_loss_);
+    return config_.minutes > 0 ? fmt::format("step {}  {}", trainer_.iteration(), loss) : loss;
+  }
+
+  void step() {
+    pending_[waiting_++].copy_(trainer_.step(phase()));
+    const bool last = finished();
+    const bool validates = options_.validate && (due(config_.validate_every) || last);
+    const bool gauges = due(config_.gauge_every) || last;
+    // A GPU works on while losses wait; the CPU has them at once.
+    const bool logs = due(config_.log_every) || gauges || validates;
+    if (logs || !pending_.is_cuda() || waiting_ == pending_.size(0)) collect_losses();
+    if (logs) write_log(gauges, validates);
+    if (interrupt_requested()) {
+      save();
+      throw Interrupted(
+          fmt::format("training stopped at step {}; continue with --resume", trainer_.iteration()));
+    }
+    if (due(config_.checkpoint_every)) save();
+  }
+
+  // Adds the losses of the last steps to the interval's sum, in the order of the steps.
+  void collect_losses() {
+    const Tensor losses = pending_.narrow(0, 0, waiting_).to(at::kCPU, at::kDouble);
+    const double* loss = losses.data_ptr<double>();
+    for (std::int64_t i = 0; i < waiting_; ++i) {
+      if (!std::isfinite(loss[i])) {
+        stop_diverged(trainer_.iteration() - waiting_ + i + 1,
+                      fmt::format("the loss is {}", loss[i]));
+      }
+      sum_ += loss[i];
+    }
+    counted_ += waiting_;
+    waiting_ = 0;
+  }
+
+  void write_log(bool gauges, bool validates) {
+    last_loss_ = sum_ / static_cast<double>(counted_);
+    sum_ = 0;
+    counted_ = 0;
+    json line = {{"step", trainer_.iteration()},
+                 {"loss", last_loss_},
+                 {"lr", trainer_.last_rate()},
+                 {"gradient_norm", trainer_.last_gradient_norm()},
+                 {"seconds", watch_->seconds()}};
+    if (gauges) line["gauge"] = to_json(trainer_.gauge());
+    if (validates) {
+      trainer_.with_averaged_weights([&](const TransitionModel& model) {
+        for (const auto& [name, score] : options_.validate(model)) line["validation"][name] = score;
+      });
+      spdlog::info("step {}: {}", trainer_.iteration(), line["validation"].dump());
+    }
+    log_->write(line);
+  }
+
+  [[noreturn]] void stop_diverged(std::int64_t step, const std::string& what) {
+    const auto good = checkpoints_.newest();
+    throw std::runtime_error(fmt::format(
+        "training diverged at step {}: {}; last good checkpoint: {}; a lower optim.lr may help",
+        step, what, good ? good->string() : "none"));
+  }
+
+  void save() {
+    if (waiting_ > 0) collect_losses();
+    TrainingState state{trainer_.optimizer().state(),
+                        {{"iteration", trainer_.iteration()},
+                         {"loss_sum", sum_},
+                         {"loss_count", counted_},
+                         {"log_bytes", log_->bytes()},
+                         {"seconds", watch_->seconds()},
+                         {"last_loss", last_loss_}}};
+    // The loss of a step is that of the weights before it: these may be worse.
+    for (const auto& [name, tensor] : state.tensors) {
+      if (!at::isfinite(tensor).all().item<bool>()) {
+        stop_diverged(trainer_.iteration(), "the weights are not finite");
+      }
+    }
+    checkpoints_.save(trainer_.iteration(), trainer_.model(), trainer_.optimizer().ema(), state);
+  }
+
+  TrainConfig config_;
+  TrainOptions options_;
+  Trainer trainer_;
+  CheckpointFolder checkpoints_;
+  std::optional<Stopwatch> watch_;
+  std::optional<RunLog> log_;
+  double sum_ = 0, last_loss_ = std::nan("");
+  std::int64_t counted_ = 0;
+  Tensor pending_;  // losses of the last `waiting_` steps, on the device
+  std::int64_t waiting_ = 0;
+};
+
 }  // namespace
 
 TrainResult train(const TrainConfig& config, const TrainOptions& options) {
   require(!config.path.empty(), "data.path is not set: name a trajectory file in the config");
-  Trainer trainer(config);
-  prepare_folder(config, options);
-  CheckpointFolder checkpoints(options.run);
-
-  double sum = 0, last_loss = std::nan("");
-  std::int64_t counted = 0;
-  std::uint64_t log_bytes = 0;
-  if (const auto newest = options.resume ? checkpoints.newest() : std::nullopt) {
-    const TrainingState state = CheckpointFolder::load(*newest);
-    const json& c = state.counters;
-    try {
-      trainer.set_iteration(c.at("iteration").get<std::int64_t>());
-      sum = c.at("loss_sum").get<double>();
-      counted = c.at("loss_count").get<std::int64_t>();
-      log_bytes = c.at("log_bytes").get<std::uint64_t>();
-      last_loss = c.at("last_loss").is_null() ? last_loss : c.at("last_loss").get<double>();
-    } catch (const json::exception& error) {
-      fail("{}: broken counters: {}", newest->string(), error.what());
-    }
-    trainer.optimizer().load_state(state.tensors, trainer.iteration(), newest->string());
-    spdlog::info("resuming {} at step {}", options.run.string(), trainer.iteration());
-  }
-  MetricsLog log(options.run / "metrics.jsonl", log_bytes);
-
-  const auto stop_diverged = [&](const std::string& what) {
-    const auto good = checkpoints.newest();
-    throw std::runtime_error(fmt::format(
-        "training diverged at step {}: {}; last good checkpoint: {}; a lower optim.lr may help",
-        trainer.iteration(), what, good ? good->string() : "none"));
-  };
-  const auto save = [&] {
-    TrainingState state{trainer.optimizer().state(),
-                        {{"iteration", trainer.iteration()},
-                         {"loss_sum", sum},
-                         {"loss_count", counted},
-                         {"log_bytes", log.bytes()},
-                         {"last_loss", last_loss}}};
-    // The loss of a step is that of the weights before it: these may be worse.
-    for (const auto& [name, tensor] : state.tensors) {
-      if (!at::isfinite(tensor).all().item<bool>()) stop_diverged("the weights are not finite");
-    }
-    checkpoints.save(trainer.iteration(), trainer.model(), trainer.optimizer().ema(), state);
-  };
-
-  TrainResult result;
-  result.parameters = trainer.model().parameter_count();
-  spdlog::info("training {} on {} transitions of {}: {} parameters, label dimension {}",
-               config.net.kind, trainer.sampler().transitions(), config.path, result.parameters,
-               config.label_dimension);
-  const auto start = std::chrono::steady_clock::now();
-  const auto elapsed = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  {
-    Progress progress("training", "it", config.iterations, trainer.iteration());
-    while (trainer.iteration() < config.iterations) {
-      const double loss = trainer.step().item<double>();
-      const std::int64_t done = trainer.iteration();
-      if (!std::isfinite(loss)) stop_diverged(fmt::format("the loss is {}", loss));
-      sum += loss;
-      ++counted;
-      if (done % config.log_every == 0 || done == config.iterations) {
-        last_loss = sum / static_cast<double>(counted);
-        log.write({{"step", done},
-                   {"loss", last_loss},
-                   {"lr", config.lr * schedule(done - 1, config.warmup, config.iterations)},
-                   {"gradient_norm", trainer.last_gradient_norm()},
-                   {"seconds", elapsed()}});
-        sum = 0;
-        counted = 0;
-      }
-      progress.update(done, fmt::format("loss {:.3e}", std::isnan(last_loss) ? loss : last_loss));
-      if (interrupt_requested()) {
-        save();
-        throw Interrupted(fmt::format("training stopped at step {}; continue with --resume", done));
-      }
-      if (done % config.checkpoint_every == 0) save();
-    }
-  }
-  save();
-  result.model = options.run / "model.safetensors";
-  save_model(result.model, trainer.model(), trainer.optimizer().ema());
-  result.iterations = trainer.iteration();
-  result.loss = last_loss;
-  result.seconds = elapsed();
-  return result;
+  return Run(config, options).execute();
 }
 
 }  // namespace slift

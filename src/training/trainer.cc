@@ -2,6 +2,8 @@
 
 #include <torch/autograd.h>
 
+#include <algorithm>
+
 #include "core/errors.h"
 #include "tensor/runtime.h"
 
@@ -30,41 +32,75 @@ TransitionModel build_model(const TrainConfig& config, const TrajectoryReader& r
   return model;
 }
 
+// Rows of the gauge's probe: enough for two digits, few enough to cost nothing.
+std::int64_t probe_rows(const TrainConfig& config, const TrajectoryInfo& info) {
+  return std::min<std::int64_t>(config.batch, info.is_vector() ? 1024 : 32);
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainConfig& config)
-    : config_(config), device_(resolve_device(config.device)), reader_(config.path) {
+    : config_(config),
+      device_(resolve_device(config.device)),
+      reader_(config.path),
+      loss_(make_loss(config.loss)) {
   const std::int64_t available = reader_.info().members;
   require(config.members <= available, "data.members = {}: {} has only {} trajectories",
           config.members, config.path, available);
+  require(config.batch % config.accumulate == 0,
+          "train.accumulate = {} must divide train.batch = {}", config.accumulate, config.batch);
+  require(config.precision == "fp32" || device_.is_cuda(),
+          "train.precision = {} needs --device cuda", config.precision);
   const std::int64_t members = config.members > 0 ? config.members : available;
   const auto seed = static_cast<std::uint64_t>(config.seed);
-  sampler_ = std::make_unique<TransitionSampler>(reader_, members, config.net.window, seed,
-                                                 config.memory_mb << 20);
+  feed_ = std::make_unique<BatchFeed>(reader_, members, config.net.window, seed,
+                                      FeedLimits{config.memory_mb << 20, config.device_mb << 20},
+                                      device_);
   model_ = std::make_unique<TransitionModel>(build_model(config, reader_, members));
   model_->to(device_);
   optimizer_ = std::make_unique<Optimizer>(model_->backbone().parameters(), config);
   labels_ = {seed, config.label_dimension, parse_label_kind(config.label_kind)};
+  probe_ = feed_->get(0, probe_rows(config, reader_.info()));
 }
 
-Tensor Trainer::step() {
-  sampler_->fill(iteration_, config_.batch, batch_);
-  std::vector<std::int64_t> state = {config_.batch};
-  state.insert(state.end(), reader_.info().state_shape.begin(), reader_.info().state_shape.end());
-  std::vector<std::int64_t> windows = state;
-  windows.insert(windows.begin() + 1, config_.net.window);
-  const Tensor window = at::from_blob(batch_.window.data(), windows, at::kFloat).to(device_);
-  const Tensor next = at::from_blob(batch_.next.data(), state, at::kFloat).to(device_);
-  const Tensor transition =
-      at::from_blob(batch_.transition.data(), {config_.batch}, at::kLong).to(device_);
-
-  const Tensor output = model_->scaled_output(window, labels_.for_transitions(transition));
-  const Tensor loss = at::mse_loss(output, model_->scaled_target(window, next));
-  loss.backward();
-  gradient_norm_ =
-      optimizer_->step(config_.lr * schedule(iteration_, config_.warmup, config_.iterations));
+Tensor Trainer::step(double phase) {
+  const std::int64_t part = config_.batch / config_.accumulate;
+  Tensor total;
+  for (std::int64_t i = 0; i < config_.accumulate; ++i) {
+    const DeviceBatch batch = feed_->get(iteration_ * config_.batch + i * part, part);
+    const Tensor output =
+        model_->scaled_output(batch.window, labels_.for_transitions(batch.transition));
+    const Tensor loss = loss_(output, model_->scaled_target(batch.window, batch.next)) /
+                        static_cast<double>(config_.accumulate);
+    loss.backward();
+    total = i == 0 ? loss.detach() : total + loss.detach();
+  }
+  rate_ = config_.lr * schedule(iteration_, config_.warmup, phase);
+  gradient_norm_ = optimizer_->step(rate_);
   ++iteration_;
-  return loss.detach();
+  return total;
+}
+
+GaugeReading Trainer::gauge() { return read_gauge(*model_, probe_, labels_); }
+
+void Trainer::with_averaged_weights(const std::function<void(const TransitionModel&)>& use) {
+  torch::NoGradGuard no_grad;
+  const std::vector<Tensor> params = model_->backbone().parameters();
+  std::vector<Tensor> own;
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    own.push_back(params[i].clone());
+    params[i].copy_(optimizer_->ema()[i]);
+  }
+  const auto restore = [&] {
+    for (std::size_t i = 0; i < params.size(); ++i) params[i].copy_(own[i]);
+  };
+  try {
+    use(*model_);
+  } catch (...) {
+    restore();
+    throw;
+  }
+  restore();
 }
 
 }  // namespace slift

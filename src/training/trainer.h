@@ -6,12 +6,17 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include "data/sampler.h"
 #include "nets/transition_model.h"
+#include "training/batch_feed.h"
 #include "training/config.h"
+#include "training/gauge.h"
+#include "training/loss.h"
 #include "training/optimizer.h"
 
 namespace slift {
@@ -21,40 +26,58 @@ class Trainer {
  public:
   explicit Trainer(const TrainConfig& config);
 
-  // One optimiser step; returns the loss (a scalar tensor on the device).
-  Tensor step();
+  // One optimiser step; returns the loss (a scalar tensor on the device). `phase` is the share of
+  // the run that is done, for the schedule.
+  Tensor step(double phase);
+  Tensor step() {
+    return step(static_cast<double>(iteration_) / static_cast<double>(config_.iterations));
+  }
 
   std::int64_t iteration() const { return iteration_; }
+  void set_iteration(std::int64_t iteration) { iteration_ = iteration; }
   double last_gradient_norm() const { return gradient_norm_; }
+  double last_rate() const { return rate_; }
   const TransitionModel& model() const { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
-  const TransitionSampler& sampler() const { return *sampler_; }
-  void set_iteration(std::int64_t iteration) { iteration_ = iteration; }
+  const BatchFeed& feed() const { return *feed_; }
+
+  // Of the current weights, on the first transitions of the training order.
+  GaugeReading gauge();
+
+  // Calls `use` while the model has its averaged weights.
+  void with_averaged_weights(const std::function<void(const TransitionModel&)>& use);
 
  private:
   TrainConfig config_;
   at::Device device_;
   TrajectoryReader reader_;
   std::unique_ptr<TransitionModel> model_;
-  std::unique_ptr<TransitionSampler> sampler_;
+  std::unique_ptr<BatchFeed> feed_;
   std::unique_ptr<Optimizer> optimizer_;
   LabelSource labels_;
-  Batch batch_;
+  Loss loss_;
+  DeviceBatch probe_;  // of the gauge
   std::int64_t iteration_ = 0;
-  double gradient_norm_ = 0;
+  double gradient_norm_ = 0, rate_ = 0;
 };
+
+// Named numbers of a validation, in the order they are shown.
+using Scores = std::vector<std::pair<std::string, double>>;
 
 struct TrainOptions {
   std::filesystem::path run;
   bool resume = false;     // continue from the newest checkpoint, or start if there is none
   bool overwrite = false;  // remove what an earlier run left in the folder
+  // Judges the averaged weights every `validation.every` steps; may be empty.
+  std::function<Scores(const TransitionModel&)> validate = {};
 };
 
 struct TrainResult {
   std::filesystem::path model;
   std::int64_t iterations = 0, parameters = 0;
   double loss = 0;     // mean over the last log interval, in scaled units
-  double seconds = 0;  // of this process
+  double seconds = 0;  // spent in training, over all processes of a resumed run
+  GaugeReading gauge;  // of the last weights
 };
 
 // Throws UserError for a bad config or data, Interrupted after a signal (a checkpoint is left),

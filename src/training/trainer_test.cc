@@ -118,7 +118,7 @@ TEST_F(TrainerTest, LossFalls) {
   EXPECT_EQ(result.loss, lines.back().at("loss").get<double>());
   EXPECT_EQ(result.iterations, 300);
   EXPECT_EQ(lines.back().at("step"), 300);
-  EXPECT_NEAR(lines.back().at("lr").get<double>(), 3e-3 * schedule(299, 5, 300), 1e-15);
+  EXPECT_NEAR(lines.back().at("lr").get<double>(), 3e-3 * schedule(299, 5, 299.0 / 300), 1e-15);
   const TransitionModel model = load_model(result.model);
   EXPECT_EQ(model.parameter_count(), result.parameters);
   EXPECT_EQ(model.spec().config.at("optim").at("lr"), 3e-3);
@@ -133,7 +133,7 @@ TEST_F(TrainerTest, LossIsTheRegressionOnOneFixedLabelPerTransition) {
   const LabelSource labels{5, 3};
   for (std::int64_t i = 0; i < 5; ++i) {
     Batch batch;
-    sampler.fill(i, 100, batch);
+    sampler.fill(100 * i, 100, batch);
     const Tensor window = at::tensor(batch.window).view({100, 2, 2});
     const Tensor label = labels.for_transitions(at::tensor(batch.transition, at::kLong));
     const Tensor error =

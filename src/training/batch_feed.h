@@ -1,0 +1,46 @@
+// Training batches on the training device, in the sampler's order.
+//
+// Data that fit on a GPU are kept there and gathered by index. Otherwise batches are assembled on
+// the host; for a GPU in pinned memory that is copied while the GPU still works on the step before.
+#pragma once
+
+#include "data/sampler.h"
+#include "tensor/torch_compat.h"
+
+namespace slift {
+
+struct DeviceBatch {
+  Tensor window;      // [B, m, state...]
+  Tensor next;        // [B, state...]
+  Tensor transition;  // [B] int64
+};
+
+struct FeedLimits {
+  std::int64_t host_bytes = 0;    // of trajectories in memory; larger data are streamed
+  std::int64_t device_bytes = 0;  // of trajectories kept on the GPU; larger data stay on the host
+};
+
+class BatchFeed {
+ public:
+  // Uses the first `members` trajectories of `reader`, which must outlive the feed.
+  BatchFeed(const TrajectoryReader& reader, std::int64_t members, std::int64_t window,
+            std::uint64_t seed, const FeedLimits& limits, const at::Device& device);
+
+  // The transitions at positions first .. first+count-1 of the random order.
+  DeviceBatch get(std::int64_t first, std::int64_t count);
+
+  const TransitionSampler& sampler() const { return sampler_; }
+  bool on_gpu() const { return resident_.defined(); }
+
+ private:
+  DeviceBatch gather(std::int64_t first, std::int64_t count) const;
+
+  const TrajectoryReader& reader_;
+  TransitionSampler sampler_;
+  std::int64_t window_;
+  at::Device device_;
+  Tensor resident_;  // [members * steps, state...] on the GPU, or undefined
+  Batch host_;
+};
+
+}  // namespace slift

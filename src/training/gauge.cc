@@ -1,0 +1,62 @@
+#include "training/gauge.h"
+
+#include <fmt/format.h>
+#include <torch/autograd.h>
+
+#include <limits>
+
+namespace slift {
+namespace {
+
+constexpr std::int64_t kFreshLabels = 8;
+
+// Below this share of the targets' variance the training labels count as interpolated.
+constexpr double kInterpolated = 0.05;
+// Below this share of the conditional variance the labels count as ignored.
+constexpr double kCollapsed = 0.1;
+
+}  // namespace
+
+std::string GaugeReading::verdict() const {
+  if (fitted_share() < kInterpolated) return "interpolating";
+  return spread_ratio() < kCollapsed ? "mean collapse" : "not yet interpolating";
+}
+
+std::string GaugeReading::in_words() const {
+  const std::string kind = verdict();
+  const std::string advice =
+      kind == "interpolating" ? "fresh labels make samples"
+      : kind == "mean collapse"
+          ? "samples will all be the mean; more label dimensions, a larger network or more "
+            "iterations are needed"
+          : "samples will be under-dispersed; more iterations or a larger network would help";
+  return fmt::format(
+      "{}: the loss on training labels is {:.2g} of the data's variance, fresh labels spread "
+      "{:.2g} "
+      "of the conditional variance; {}",
+      kind, fitted_share(), spread_ratio(), advice);
+}
+
+GaugeReading read_gauge(const TransitionModel& model, const DeviceBatch& probe,
+                        const LabelSource& labels) {
+  torch::NoGradGuard no_grad;
+  const auto mean = [](const Tensor& x) { return x.to(at::kDouble).mean().item<double>(); };
+  const Tensor target = model.scaled_target(probe.window, probe.next);
+  const Tensor fitted = model.scaled_output(probe.window, labels.for_transitions(probe.transition));
+  // Var = E[F^2] - E[F]^2 would cancel; outputs are kept instead, a probe is small.
+  std::vector<Tensor> outputs;
+  for (std::int64_t j = 0; j < kFreshLabels; ++j) {
+    outputs.push_back(model.scaled_output(probe.window, labels.for_members(probe.transition, j)));
+  }
+  const Tensor fresh = at::stack(outputs);
+  GaugeReading r;
+  r.fitted = mean((fitted - target).square());
+  r.fresh = mean((fresh - target).square());
+  r.spread = mean(fresh.var(0, /*unbiased=*/true));
+  // Positive but for the noise of few labels.
+  r.conditional = std::max(r.fresh - r.spread, std::numeric_limits<double>::min());
+  r.variance = mean((target - target.mean(0)).square());
+  return r;
+}
+
+}  // namespace slift

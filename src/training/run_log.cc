@@ -1,0 +1,42 @@
+#include "training/run_log.h"
+
+#include "core/errors.h"
+
+namespace slift {
+
+using nlohmann::json;
+
+namespace {
+
+void collect_numbers(const json& object, const std::string& prefix,
+                     std::vector<std::pair<std::string, double>>& out) {
+  for (const auto& [key, value] : object.items()) {
+    if (value.is_object()) collect_numbers(value, prefix + key + "/", out);
+    if (value.is_number()) out.emplace_back(prefix + key, value.get<double>());
+  }
+}
+
+}  // namespace
+
+RunLog::RunLog(const std::filesystem::path& run, std::uint64_t bytes)
+    : path_(run / "metrics.jsonl"), events_(run) {
+  namespace fs = std::filesystem;
+  if (!fs::exists(path_)) std::ofstream(path_).flush();
+  require(fs::exists(path_), "{}: cannot write", path_.string());
+  require(fs::file_size(path_) >= bytes, "{}: is shorter than its checkpoint says", path_.string());
+  fs::resize_file(path_, bytes);
+  lines_.open(path_, std::ios::app);
+  require(lines_.good(), "{}: cannot write", path_.string());
+}
+
+void RunLog::write(const json& line) {
+  lines_ << line.dump() << '\n';
+  lines_.flush();
+  require(lines_.good(), "{}: cannot write", path_.string());
+  std::vector<std::pair<std::string, double>> numbers;
+  collect_numbers(line, "", numbers);
+  std::erase_if(numbers, [](const auto& n) { return n.first == "step"; });
+  events_.write(line.at("step").get<std::int64_t>(), numbers);
+}
+
+}  // namespace slift
