@@ -27,6 +27,10 @@ std::string table(const Evaluation& e) {
                         fmt::format("+-{:.2g}", e.floor_interval.high - e.sliced.floor_mean),
                         fmt::format("+-{:.2g}", e.ratio_interval.high - e.sliced.ratio()));
   }
+  if (e.crossing) {
+    text += fmt::format("{:<28} {:>10.4g} {:>10.4g} {:>8.2f}\n", "W2 of crossing times (WCT)",
+                        e.crossing->value, e.crossing->floor, e.crossing->ratio());
+  }
   if (e.exact_points > 0) text += row(fmt::format("exact W2, {} points", e.exact_points), e.exact);
   return text;
 }

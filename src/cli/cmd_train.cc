@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "core/progress.h"
+#include "studies/validation.h"
 #include "tensor/runtime.h"
 #include "training/trainer.h"
 
@@ -26,6 +27,7 @@ void declare_train(CLI::App& app) {
   struct Options {
     std::string config, out, data, device;
     std::int64_t seed = -1;
+    double minutes = -1;
     bool resume = false, overwrite = false;
     std::vector<std::string> settings;
   };
@@ -35,6 +37,8 @@ void declare_train(CLI::App& app) {
   app.add_option("--data", o->data, "Training trajectories, in place of data.path");
   app.add_option("--device", o->device, "cpu or cuda, in place of train.device");
   app.add_option("--seed,-s", o->seed, "In place of the config's seed");
+  app.add_option("--minutes", o->minutes, "Time budget, in place of train.minutes")
+      ->check(CLI::Range(0.0, 1e6));
   app.add_option("--set", o->settings, "Any key, as section.key=value");
   app.add_flag_callback(
       "--keys",
@@ -54,19 +58,25 @@ void declare_train(CLI::App& app) {
     if (!o->data.empty()) schema.apply_setting("data.path=" + o->data);
     if (!o->device.empty()) schema.apply_setting("train.device=" + o->device);
     if (o->seed >= 0) config.seed = o->seed;
+    if (o->minutes >= 0) config.minutes = o->minutes;
     if (common_flags().threads > 0) config.threads = common_flags().threads;
     set_threads(config.threads);
     const std::string run =
         o->out.empty() ? "runs/" + std::filesystem::path(o->config).stem().string() : o->out;
-    const TrainResult result = train(config, {run, o->resume, o->overwrite});
+    const TrainResult result =
+        train(config, {run, o->resume, o->overwrite, make_validator(config, run)});
     print_result({{"run", run},
                   {"model", result.model.string()},
                   {"iterations", result.iterations},
                   {"parameters", result.parameters},
                   {"loss", result.loss},
+                  {"gauge", result.gauge.verdict()},
+                  {"fitted_share", result.gauge.fitted_share()},
+                  {"spread_ratio", result.gauge.spread_ratio()},
                   {"seconds", result.seconds}},
-                 fmt::format("{}: loss {:.3e} after {} iterations, {}", result.model.string(),
-                             result.loss, result.iterations, format_duration(result.seconds)));
+                 fmt::format("{}: loss {:.3e} after {} iterations, {}\n{}", result.model.string(),
+                             result.loss, result.iterations, format_duration(result.seconds),
+                             result.gauge.in_words()));
   });
 }
 

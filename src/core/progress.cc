@@ -37,6 +37,9 @@ Progress::~Progress() { draw(/*last=*/true); }
 
 void Progress::set_enabled(bool enabled) { g_enabled = enabled; }
 
+QuietProgress::QuietProgress() : before_(g_enabled) { g_enabled = false; }
+QuietProgress::~QuietProgress() { g_enabled = before_; }
+
 void Progress::update(std::int64_t done, const std::string& note) {
   done_ = done;
   if (!note.empty()) note_ = note;

@@ -34,6 +34,18 @@ class Progress {
   std::chrono::steady_clock::time_point start_, drawn_;
 };
 
+// No progress lines as long as it lives: for work inside other work that has a line of its own.
+class QuietProgress {
+ public:
+  QuietProgress();
+  ~QuietProgress();
+  QuietProgress(const QuietProgress&) = delete;
+  QuietProgress& operator=(const QuietProgress&) = delete;
+
+ private:
+  bool before_;
+};
+
 // 75 -> "1:15", 3700 -> "1:01:40".
 std::string format_duration(double seconds);
 

@@ -10,6 +10,7 @@
 #include "core/progress.h"
 #include "core/random.h"
 #include "data/normaliser.h"
+#include "metrics/crossing.h"
 #include "metrics/wasserstein.h"
 
 namespace slift {
@@ -33,15 +34,18 @@ struct Features {
   }
 };
 
-// One pass over a file: features of the first `kept` members, moments of all.
+// One pass over a file: features and crossing times of the first `kept` members, moments of all.
 struct Summary {
   Features features;
+  std::vector<std::optional<double>> crossings;  // empty without a rule
   Table mean, std;
 };
 
 Summary summarise(const TrajectoryReader& reader, std::int64_t steps, std::int64_t kept,
-                  const char* label) {
+                  const std::optional<CrossingRule>& rule, const char* label) {
   const TrajectoryInfo& info = reader.info();
+  TrajectoryInfo compared = info;
+  compared.steps = steps;
   const std::int64_t channels = info.channels(), size = info.state_size(), cells = size / channels;
   const auto count_of = [](std::int64_t n) { return static_cast<std::size_t>(n); };
   Summary s;
@@ -52,6 +56,11 @@ Summary summarise(const TrajectoryReader& reader, std::int64_t steps, std::int64
   for_each_chunk(reader, info.members, [&](auto first, auto count, std::span<const float> x) {
     require_finite(x, info, first, reader.path());
     for (std::int64_t m = 0; m < count; ++m) {
+      if (rule && first + m < kept) {
+        s.crossings.push_back(first_crossing(
+            x.subspan(count_of(m * info.trajectory_size()), count_of(steps * info.state_size())),
+            compared, *rule));
+      }
       for (std::int64_t t = 0; t < steps; ++t) {
         const float* state = x.data() + (m * info.steps + t) * size;
         double magnitude = 0;
@@ -190,6 +199,35 @@ DistanceOverTime sliced_over_time(const Sets& sets, const EvaluateOptions& optio
   return d;
 }
 
+// As sliced_over_time, for one number per member.
+CrossingDistance crossing_distance(const std::vector<std::optional<double>>& generated,
+                                   const std::vector<std::optional<double>>& truth,
+                                   std::int64_t cuts) {
+  const auto sorted = [](const auto& times, const auto& keep) {
+    std::vector<float> kept;
+    for (std::size_t i = 0; i < times.size(); ++i) {
+      if (keep(i)) kept.push_back(static_cast<float>(times[i].value_or(1)));
+    }
+    std::sort(kept.begin(), kept.end());
+    return kept;
+  };
+  const auto share_never = [](const auto& times) {
+    return static_cast<double>(std::count(times.begin(), times.end(), std::nullopt)) /
+           static_cast<double>(times.size());
+  };
+  CrossingDistance d;
+  d.never_generated = share_never(generated);
+  d.never_truth = share_never(truth);
+  const auto ensemble = sorted(generated, [](std::size_t) { return true; });
+  for (const auto& in_first : cut_truth(static_cast<std::int64_t>(truth.size() / 2), cuts)) {
+    const auto first = sorted(truth, [&](std::size_t i) { return in_first[i] != 0; });
+    const auto second = sorted(truth, [&](std::size_t i) { return in_first[i] == 0; });
+    d.value += std::sqrt(w2_squared_sorted(ensemble, first)) / static_cast<double>(cuts);
+    d.floor += std::sqrt(w2_squared_sorted(second, first)) / static_cast<double>(cuts);
+  }
+  return d;
+}
+
 DistanceOverTime exact_over_time(const Sets& sets, std::int64_t points, std::int64_t times) {
   const std::int64_t dim = sets.truth.width;
   const auto part = static_cast<std::size_t>(points * dim);
@@ -309,6 +347,13 @@ json Evaluation::to_json() const {
     result["sliced_w2"]["floor_interval"] = slift::to_json(floor_interval);
     result["sliced_w2"]["ratio_interval"] = slift::to_json(ratio_interval);
   }
+  if (crossing) {
+    result["crossing"] = {{"value", crossing->value},
+                          {"floor", crossing->floor},
+                          {"ratio", crossing->ratio()},
+                          {"never_generated", crossing->never_generated},
+                          {"never_truth", crossing->never_truth}};
+  }
   if (exact_points > 0) {
     result["exact_w2"] = slift::to_json(exact);
     result["exact_w2"]["points"] = exact_points;
@@ -344,8 +389,9 @@ Evaluation evaluate(const TrajectoryReader& generated, const TrajectoryReader& t
   if (e.fields.empty()) {
     for (std::int64_t c = 0; c < k.channels(); ++c) e.fields.push_back(fmt::format("x{}", c + 1));
   }
-  Summary from_truth = summarise(truth, steps, 2 * e.members, "truth");
-  Summary from_model = summarise(generated, steps, e.members, "generated");
+  const auto rule = paper_crossing_rule(k);
+  Summary from_truth = summarise(truth, steps, 2 * e.members, rule, "truth");
+  Summary from_model = summarise(generated, steps, e.members, rule, "generated");
   e.truth_mean = std::move(from_truth.mean);
   e.truth_std = std::move(from_truth.std);
   e.generated_mean = std::move(from_model.mean);
@@ -357,6 +403,9 @@ Evaluation evaluate(const TrajectoryReader& generated, const TrajectoryReader& t
   e.sliced = sliced_over_time(sets, options);
   e.exact_points = std::min(options.exact_points, e.members);
   if (e.exact_points > 0) e.exact = exact_over_time(sets, e.exact_points, options.exact_times);
+  if (rule) {
+    e.crossing = crossing_distance(from_model.crossings, from_truth.crossings, options.cuts);
+  }
   if (options.bootstrap > 1) add_intervals(e, sets, options.bootstrap);
   return e;
 }

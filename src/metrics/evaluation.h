@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,14 @@ struct DistanceOverTime {
   double ratio() const { return mean / floor_mean; }
 };
 
+// W2 between first-crossing times (WCT), never crossing counted as 1, and who never crosses.
+struct CrossingDistance {
+  double value = 0, floor = 0;
+  double never_generated = 0, never_truth = 0;  // shares of the members compared
+
+  double ratio() const { return value / floor; }
+};
+
 struct Evaluation {
   std::string generated, truth, system;
   std::int64_t members = 0;                               // n of the distances
@@ -46,6 +55,7 @@ struct Evaluation {
   DistanceOverTime sliced;  // sliced W2 of vectors; 1-D W2 of mean |x| for fields
   DistanceOverTime exact;   // exact W2 of `exact_points` members; empty if not asked for
   std::int64_t exact_points = 0;
+  std::optional<CrossingDistance> crossing;  // for systems that have a crossing rule
   // 95 % intervals (estimate +- 1.96 bootstrap standard errors over members); only if asked for.
   bool has_intervals = false;
   Interval mean_interval, floor_interval, ratio_interval;

@@ -342,5 +342,32 @@ TEST_F(EvaluationTest, IsTheSameEveryTime) {
   EXPECT_EQ(evaluate(generated, truth, {}).to_json(), evaluate(generated, truth, {}).to_json());
 }
 
+// Fields that cross at a step of our choice: member m of `steps_of` crosses at its entry, or never.
+TEST_F(EvaluationTest, CrossingTimesOfTheWave) {
+  const auto write_crossings = [&](const std::string& name, const std::vector<std::int64_t>& at) {
+    TrajectoryInfo info =
+        make_info(static_cast<std::int64_t>(at.size()), kSteps, std::vector<std::int64_t>{1, 4, 4});
+    info.system = "wave";
+    std::vector<float> states(static_cast<std::size_t>(info.members * info.trajectory_size()));
+    for (std::size_t m = 0; m < at.size(); ++m) {
+      if (at[m] < kSteps) states[(m * kSteps + static_cast<std::size_t>(at[m])) * 16 + 3] = 1;
+    }
+    return write(name, info, states);
+  };
+  const std::int64_t never = kSteps;
+  EvaluateOptions options;
+  options.cuts = 1, options.bootstrap = 0;
+  const Evaluation e = evaluate(write_crossings("g.h5", {1, 3, never, 2}),
+                                write_crossings("t.h5", {1, 2, 3, 4, 2, 2, never, 5}), options);
+  ASSERT_TRUE(e.crossing);
+  // Times are steps / 5. Sorted: 1 2 3 never (5) against 1 2 3 4, and 2 2 5 never (5) against
+  // those.
+  EXPECT_NEAR(e.crossing->value, std::sqrt(1.0 / 4) / 5, 1e-7);
+  EXPECT_NEAR(e.crossing->floor, std::sqrt((1.0 + 0 + 4 + 1) / 4) / 5, 1e-7);
+  EXPECT_DOUBLE_EQ(e.crossing->never_generated, 0.25);
+  EXPECT_DOUBLE_EQ(e.crossing->never_truth, 0.125);
+  EXPECT_DOUBLE_EQ(e.to_json()["crossing"]["ratio"].get<double>(), e.crossing->ratio());
+}
+
 }  // namespace
 }  // namespace slift
