@@ -11,8 +11,6 @@
 #include "systems/speed_field.h"
 #include "systems/wave_solver.h"
 #ifdef SLIFT_WITH_CUDA
-#include <future>
-
 #include "systems/cuda/wave.h"
 #endif
 
@@ -68,7 +66,8 @@ TrajectoryInfo Wave::describe() const {
 }
 
 std::int64_t Wave::preferred_batch(Device device) const {
-  // A core takes a good half second for a trajectory of the paper; a GPU does hundreds in that time.
+  // A core takes a good half second for a trajectory of the paper; a GPU does hundreds in that
+  // time.
   return device == Device::kCuda ? 128 : 4 * omp_get_max_threads();
 }
 
@@ -97,14 +96,14 @@ void Wave::thin(std::span<const float> field, float* stored_field) const {
 }
 
 void Wave::simulate_cpu(const SimulationBatch& batch) {
-  const SpeedField speeds(grid, peak, width);
+  const SpeedField speed_field(grid, peak, width);
   const WaveSolver solver(grid, inner_dt);
   const std::vector<float> start = pulse();
   const std::vector<std::int64_t> store = stored_steps();
   const std::int64_t frame = stored_grid * stored_grid;
   parallel_for(batch.count, [&](std::int64_t i) {
     const std::vector<float> speed =
-        speeds.sample(batch.seed, static_cast<std::uint64_t>(batch.first + i));
+        speed_field.sample(batch.seed, static_cast<std::uint64_t>(batch.first + i));
     if (!batch.media.empty()) thin(speed, batch.media.data() + i * frame);
     WaveState state = solver.start(speed, start);
     float* to = batch.states.data() + i * stored * frame;
@@ -115,5 +114,29 @@ void Wave::simulate_cpu(const SimulationBatch& batch) {
     }
   });
 }
+
+#ifdef SLIFT_WITH_CUDA
+void Wave::simulate_cuda(const SimulationBatch& batch) {
+  const SpeedField speed_field(grid, peak, width);
+  cuda::WaveBatch device({.grid = grid,
+                          .stored_grid = stored_grid,
+                          .dt = inner_dt,
+                          .stored_steps = stored_steps(),
+                          .start = pulse()});
+  const std::int64_t frame = stored_grid * stored_grid, size = stored * frame;
+  std::vector<float> speeds(static_cast<std::size_t>(cuda::WaveBatch::kWaves * grid * grid));
+  for (std::int64_t first = 0; first < batch.count; first += cuda::WaveBatch::kWaves) {
+    const std::int64_t count = std::min(cuda::WaveBatch::kWaves, batch.count - first);
+    parallel_for(count, [&](std::int64_t i) {
+      const std::vector<float> speed =
+          speed_field.sample(batch.seed, static_cast<std::uint64_t>(batch.first + first + i));
+      if (!batch.media.empty()) thin(speed, batch.media.data() + (first + i) * frame);
+      std::copy(speed.begin(), speed.end(), speeds.begin() + i * grid * grid);
+    });
+    device.run(speeds, batch.states.subspan(static_cast<std::size_t>(first * size),
+                                            static_cast<std::size_t>(count * size)));
+  }
+}
+#endif
 
 }  // namespace slift
