@@ -47,7 +47,7 @@ typename Fftw<Real>::Complex* raw(std::complex<Real>* spectrum) {
 
 template <typename Real>
 struct RealFft2d<Real>::Plans {
-  explicit Plans(int n, Field field, Spectrum spectrum) {
+  Plans(int n, Field field, Spectrum spectrum) {
     const std::lock_guard lock(planner);
     forward = Fftw<Real>::plan_forward(n, n, field.data(), raw(spectrum.data()), FFTW_ESTIMATE);
     backward = Fftw<Real>::plan_backward(n, n, raw(spectrum.data()), field.data(), FFTW_ESTIMATE);

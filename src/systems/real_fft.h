@@ -1,7 +1,7 @@
 // Fourier transforms of real square grids, by FFTW.
 //
 // A field is n x n, row-major; its spectrum is the half n x (n/2 + 1) that a real field needs: row
-// r has wave number wave_number(r, n), column c has wave number c. No direction is normalised:
+// r has wave number wave_number(r, n) of wave_step.h, column c has c. No direction is normalised:
 // backward(forward(f)) = n^2 f.
 #pragma once
 

@@ -34,6 +34,7 @@ std::int64_t Wave::inner_steps() const {
   const double steps = end / inner_dt, whole = std::round(steps);
   require(whole >= 1 && std::abs(steps - whole) < 1e-6 * whole,
           "wave: end {} must be a multiple of inner_dt {}", end, inner_dt);
+  require(whole <= 1e9, "wave: end {} must be at most 1e9 steps of inner_dt {}", end, inner_dt);
   return static_cast<std::int64_t>(whole);
 }
 

@@ -35,8 +35,9 @@ class Wave : public System {
   void simulate_cuda(const SimulationBatch& batch) override;
 #endif
   std::int64_t inner_steps() const;
-  std::vector<float> pulse() const;                              // u(0), grid x grid
-  void thin(std::span<const float> field, float* stored) const;  // to stored_grid x stored_grid
+  std::vector<float> pulse() const;  // u(0), grid x grid
+  // Every (grid / stored_grid)-th point of a grid x grid field.
+  void thin(std::span<const float> field, float* stored_field) const;
 };
 
 }  // namespace slift
