@@ -1,6 +1,7 @@
 #include "core/errors.h"
 #include "systems/duffing.h"
 #include "systems/system.h"
+#include "systems/wave.h"
 
 namespace slift {
 
@@ -8,6 +9,10 @@ const std::vector<SystemEntry>& system_registry() {
   static const std::vector<SystemEntry> entries = {
       {"duffing", "noisy double-well oscillator, a 2-vector",
        [] { return std::make_unique<Duffing>(); }},
+      {"wave",
+       "a pulse in a random medium, a periodic field",
+       [] { return std::make_unique<Wave>(); },
+       {"grid=32", "stored_grid=8", "inner_dt=0.04", "end=2", "stored=6"}},
   };
   return entries;
 }
