@@ -62,6 +62,13 @@ std::string model_path(const std::string& run_or_file) {
   return model.string();
 }
 
+void add_preview_option(CLI::App& app, std::vector<std::string>& paths) {
+  app.add_option("--preview", paths,
+                 "Picture to write: .png a sheet of members and times, .apng an animation; may be "
+                 "given several times")
+      ->allow_extra_args(false);
+}
+
 namespace {
 
 int run(int argc, char** argv) {
