@@ -91,7 +91,7 @@ std::vector<FieldColours> colours_of(const std::vector<Range>& columns, bool is_
   Range all = columns.front();
   ColourMap map = ColourMap::kSequential;
   for (const Range& range : columns) {
-    all = united(all, range);
+    all = {std::min(all.low, range.low), std::max(all.high, range.high)};
     if (colour_map_for(range) == ColourMap::kDiverging) map = ColourMap::kDiverging;
   }
   std::vector<FieldColours> colours;

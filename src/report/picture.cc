@@ -113,8 +113,6 @@ Range widened(Range range, double margin) {
   return {range.low - reach, range.high + reach};
 }
 
-Range united(Range a, Range b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
-
 Range rgb_range(Range values) {
   for (const Range usual : {Range{0, 1}, Range{-1, 1}, Range{0, 255}}) {
     const double slack = 0.05 * usual.size();

@@ -44,9 +44,6 @@ Range range_of(std::span<const float> values);
 // The same range, wider by `margin` of its size on both sides, and never empty.
 Range widened(Range range, double margin);
 
-// The smallest range that holds both.
-Range united(Range a, Range b);
-
 // The range in which colour pictures with values in `values` are meant: the smallest of [0, 1],
 // [-1, 1] and [0, 255] that holds them (give or take 5 %), otherwise their own.
 Range rgb_range(Range values);
