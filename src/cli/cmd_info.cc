@@ -9,6 +9,7 @@
 #include "core/errors.h"
 #include "data/normaliser.h"
 #include "nets/transition_model.h"
+#include "report/preview.h"
 #include "tensor/safetensors.h"
 #include "training/checkpoint.h"
 #include "training/config.h"
@@ -136,6 +137,7 @@ void declare_info(CLI::App& app) {
   struct Options {
     std::string path;
     bool stats = false;
+    std::vector<std::string> previews;
   };
   auto o = std::make_shared<Options>();
   app.add_option("path", o->path,
@@ -143,8 +145,17 @@ void declare_info(CLI::App& app) {
                  "evaluation.json")
       ->required();
   app.add_flag("--stats", o->stats, "Trajectories: read all of them and give mean and deviations");
+  add_preview_option(app, o->previews);
   app.callback([o] {
-    const json result = describe(o->path, o->stats);
+    for (const std::string& preview : o->previews) check_preview_path(preview, o->path);
+    json result = describe(o->path, o->stats);
+    if (!o->previews.empty()) {
+      require(result["kind"] == "trajectories",
+              "{}: --preview needs a trajectory file, this is: {}", o->path,
+              result["kind"].get<std::string>());
+      for (const std::string& preview : o->previews) write_preview(o->path, preview);
+      result["previews"] = o->previews;
+    }
     print_result(result, as_text(result));
   });
 }

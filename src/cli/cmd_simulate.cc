@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "report/preview.h"
 #include "systems/system.h"
 #include "tensor/runtime.h"
 
@@ -12,7 +13,7 @@ void declare_simulate(CLI::App& app) {
   struct Options {
     std::string system, out, device = "cpu";
     SimulationOptions run;
-    std::vector<std::string> settings;
+    std::vector<std::string> settings, previews;
   };
   auto o = std::make_shared<Options>();
   std::string systems;
@@ -32,19 +33,27 @@ void declare_simulate(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
   app.add_flag("--media", o->run.media,
                "Also store what a trajectory runs in (speed, permeability)");
+  add_preview_option(app, o->previews);
   app.callback([o] {
+    for (const std::string& preview : o->previews) check_preview_path(preview, o->out);
     o->run.device = resolve_device(o->device).is_cuda() ? Device::kCuda : Device::kCpu;
     const auto system = make_system(o->system);
     ConfigSchema schema = system->schema();
     for (const std::string& setting : o->settings) schema.apply_setting(setting);
     const TrajectoryInfo info = simulate_to_file(*system, o->run, o->out);
-    print_result(
-        {{"out", o->out},
-         {"members", info.members},
-         {"steps", info.steps},
-         {"state_shape", info.state_shape},
-         {"parameters", schema.to_json()}},
-        fmt::format("{}: {} trajectories, {}", o->out, info.members, info.describe_shape()));
+    std::string text =
+        fmt::format("{}: {} trajectories, {}\n", o->out, info.members, info.describe_shape());
+    for (const std::string& preview : o->previews) {
+      write_preview(o->out, preview);
+      text += fmt::format("{}: preview\n", preview);
+    }
+    print_result({{"out", o->out},
+                  {"members", info.members},
+                  {"steps", info.steps},
+                  {"state_shape", info.state_shape},
+                  {"parameters", schema.to_json()},
+                  {"previews", o->previews}},
+                 text);
   });
 }
 

@@ -21,11 +21,12 @@ const std::vector<Command>& commands() {
       {"demo", "learn and test an emulator of the Duffing oscillator in two minutes", "slift demo",
        declare_demo},
       {"simulate", "simulate trajectories of a built-in system",
-       "slift simulate duffing --members 2048 --seed 1 --out data/duffing.h5", declare_simulate},
+       "slift simulate duffing --members 2048 --seed 1 --out data/duffing.h5 --preview duffing.png",
+       declare_simulate},
       {"import", "bring .npy files or an HDF5 data set into a trajectory file",
        "slift import run*.npy --layout TN --dt 0.1 --out data/mine.h5", declare_import},
-      {"info", "say what a file or run folder holds", "slift info data/duffing.h5 --stats",
-       declare_info},
+      {"info", "say what a file or run folder holds",
+       "slift info data/duffing.h5 --stats --preview duffing.apng", declare_info},
       {"train", "learn a transition model from trajectories",
        "slift train configs/duffing.toml --out runs/duffing", declare_train},
       {"rollout", "roll an ensemble out of a trained model",
@@ -60,6 +61,13 @@ std::string model_path(const std::string& run_or_file) {
           "--resume)",
           run_or_file);
   return model.string();
+}
+
+void add_preview_option(CLI::App& app, std::vector<std::string>& paths) {
+  app.add_option("--preview", paths,
+                 "Picture to write: .png a sheet of members and times, .apng an animation; may be "
+                 "given several times")
+      ->allow_extra_args(false);
 }
 
 namespace {

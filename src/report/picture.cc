@@ -30,6 +30,8 @@ constexpr std::array<Rgb, 7> kDivergingAnchors = {{{0x08, 0x3c, 0x70},
                                                    {0xcf, 0x5a, 0x1c},
                                                    {0x7a, 0x25, 0x04}}};
 
+double magnitude(Range range) { return std::max(std::abs(range.low), std::abs(range.high)); }
+
 double position_in(Range range, double value) { return (value - range.low) / range.size(); }
 
 std::uint8_t to_byte(double unit) {
@@ -79,7 +81,7 @@ bool write_png(png_structp png, png_infop info, const Image& image, std::string&
   png_set_IHDR(png, info, static_cast<png_uint_32>(image.width()),
                static_cast<png_uint_32>(image.height()), 8, PNG_COLOR_TYPE_RGB, PNG_INTERLACE_NONE,
                PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  png_set_compression_level(png, 9);
+  png_set_compression_level(png, 6);  // level 9 takes seven times as long to save 3 % on fields
   png_write_info(png, info);
   for (int y = 0; y < image.height(); ++y) png_write_row(png, image.at(0, y).data());
   png_write_end(png, nullptr);
@@ -106,7 +108,7 @@ Range range_of(std::span<const float> values) {
 Range widened(Range range, double margin) {
   double reach = margin * range.size();
   // A constant gets a frame of its own magnitude, so that it is drawn in the middle.
-  const double smallest = 1e-6 * std::max(std::abs(range.low), std::abs(range.high));
+  const double smallest = 1e-6 * magnitude(range);
   if (range.size() <= smallest) reach = std::max({0.5 * std::abs(range.low), smallest, 1e-12});
   return {range.low - reach, range.high + reach};
 }
@@ -131,6 +133,15 @@ Rgb colour_of(ColourMap map, double value) {
         std::lround((1 - part) * anchors[i][c] + part * anchors[i + 1][c]));
   }
   return colour;
+}
+
+ColourMap colour_map_for(Range values) {
+  return values.low < -0.05 * magnitude(values) ? ColourMap::kDiverging : ColourMap::kSequential;
+}
+
+Range colour_range(Range values, ColourMap map) {
+  const double reach = magnitude(values);
+  return widened(map == ColourMap::kDiverging ? Range{-reach, reach} : values, 0);
 }
 
 std::int64_t Histogram::max_count() const {
@@ -194,6 +205,35 @@ Image draw_rgb_field(std::span<const float> field, int height, int width, Range 
     }
   }
   return image;
+}
+
+void paste(Image& image, const Image& part, int x, int y) {
+  for (int row = 0; row < part.height(); ++row) {
+    for (int column = 0; column < part.width(); ++column) {
+      image.at(x + column, y + row) = part.at(column, row);
+    }
+  }
+}
+
+Image shrunk(const Image& image, int factor) {
+  Image small((image.width() + factor - 1) / factor, (image.height() + factor - 1) / factor);
+  for (int y = 0; y < small.height(); ++y) {
+    for (int x = 0; x < small.width(); ++x) {
+      const int right = std::min((x + 1) * factor, image.width());
+      const int bottom = std::min((y + 1) * factor, image.height());
+      std::array<int, 3> sum{};
+      int count = 0;
+      for (int row = y * factor; row < bottom; ++row) {
+        for (int column = x * factor; column < right; ++column, ++count) {
+          for (std::size_t c = 0; c < 3; ++c) sum[c] += image.at(column, row)[c];
+        }
+      }
+      for (std::size_t c = 0; c < 3; ++c) {
+        small.at(x, y)[c] = static_cast<std::uint8_t>((sum[c] + count / 2) / count);
+      }
+    }
+  }
+  return small;
 }
 
 Image draw_colour_bar(ColourMap map, int width, int height) {

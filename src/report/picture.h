@@ -1,4 +1,5 @@
-// Small pictures for the report: point clouds and fields to RGB pixels, pixels to PNG and base64.
+// Small pictures for reports and previews: point clouds and fields to RGB pixels, pixels to PNG and
+// base64.
 #pragma once
 
 #include <array>
@@ -54,6 +55,12 @@ enum class ColourMap {
 };
 Rgb colour_of(ColourMap map, double value);
 
+// The map for fields with values in `values`: diverging if some lie clearly below zero.
+ColourMap colour_map_for(Range values);
+// The range over which `map` is spread for such fields: as far on both sides of zero for a
+// diverging map, otherwise `values` itself. Never empty.
+Range colour_range(Range values, ColourMap map);
+
 struct Point {
   float x = 0, y = 0;
 };
@@ -85,6 +92,12 @@ Image draw_field(std::span<const float> field, int height, int width, Range rang
                  int scale);
 // Draws three channels [3, height, width] as red, green and blue; `range` maps to 0..255.
 Image draw_rgb_field(std::span<const float> field, int height, int width, Range range, int scale);
+
+// Copies `part` into `image` with its upper left corner at (x, y); it must fit.
+void paste(Image& image, const Image& part, int x, int y);
+// Every `factor` x `factor` block becomes one pixel of its mean colour; blocks at the right and
+// lower edge may be smaller.
+Image shrunk(const Image& image, int factor);
 
 // A horizontal colour bar, low end on the left.
 Image draw_colour_bar(ColourMap map, int width, int height);

@@ -1,34 +1,15 @@
 #include "report/picture.h"
 
 #include <gtest/gtest.h>
-#include <png.h>
 
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <utility>
 
+#include "report/testing.h"
+
 namespace slift {
 namespace {
-
-// Decodes with libpng's simplified reader: other code than the encoder uses.
-Image decode_png(const std::string& bytes) {
-  png_image png;
-  std::memset(&png, 0, sizeof png);
-  png.version = PNG_IMAGE_VERSION;
-  EXPECT_NE(png_image_begin_read_from_memory(&png, bytes.data(), bytes.size()), 0) << png.message;
-  png.format = PNG_FORMAT_RGB;
-  Image image(static_cast<int>(png.width), static_cast<int>(png.height));
-  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(png));
-  EXPECT_NE(png_image_finish_read(&png, nullptr, pixels.data(), 0, nullptr), 0) << png.message;
-  std::size_t next = 0;
-  for (int y = 0; y < image.height(); ++y) {
-    for (int x = 0; x < image.width(); ++x) {
-      for (auto& channel : image.at(x, y)) channel = pixels[next++];
-    }
-  }
-  return image;
-}
 
 TEST(Png, DecodesToTheSamePixels) {
   Image image(37, 11);
@@ -38,12 +19,7 @@ TEST(Png, DecodesToTheSamePixels) {
                         static_cast<std::uint8_t>(x * y)};
     }
   }
-  const Image back = decode_png(encode_png(image));
-  ASSERT_EQ(back.width(), 37);
-  ASSERT_EQ(back.height(), 11);
-  for (int y = 0; y < 11; ++y) {
-    for (int x = 0; x < 37; ++x) EXPECT_EQ(back.at(x, y), image.at(x, y)) << x << ", " << y;
-  }
+  EXPECT_EQ(differing_pixels(decode_png(encode_png(image)), image), 0);
 }
 
 TEST(Base64, KnownAnswersOfRfc4648) {
@@ -141,6 +117,35 @@ TEST(Field, ColourPicturesKeepTheirUsualRange) {
   EXPECT_EQ(ends(rgb_range({-0.9, 0.5})), std::pair(-1.0, 1.0));
   EXPECT_EQ(ends(rgb_range({3, 250})), std::pair(0.0, 255.0));
   EXPECT_EQ(ends(rgb_range({-40, 7})), std::pair(-40.0, 7.0));
+}
+
+TEST(Field, ScaleIsSymmetricOnlyWhereValuesAreSigned) {
+  EXPECT_EQ(colour_map_for({0, 2}), ColourMap::kSequential);
+  EXPECT_EQ(colour_map_for({-0.05, 2}), ColourMap::kSequential);  // rounding of a saturation
+  EXPECT_EQ(colour_map_for({-0.2, 2}), ColourMap::kDiverging);
+  EXPECT_EQ(colour_map_for({-3, -1}), ColourMap::kDiverging);
+  const Range sequential = colour_range({0.5, 2}, ColourMap::kSequential);
+  EXPECT_EQ(std::pair(sequential.low, sequential.high), std::pair(0.5, 2.0));
+  const Range diverging = colour_range({-3, 2}, ColourMap::kDiverging);
+  EXPECT_EQ(std::pair(diverging.low, diverging.high), std::pair(-3.0, 3.0));
+  EXPECT_GT(colour_range({0, 0}, ColourMap::kSequential).size(), 0);
+}
+
+TEST(Image, PastesAndShrinks) {
+  Image image(5, 4, {0, 0, 0});
+  paste(image, Image(2, 1, {200, 100, 40}), 3, 2);
+  for (int y = 0; y < 4; ++y) {
+    for (int x = 0; x < 5; ++x) {
+      const bool inside = x >= 3 && y == 2;
+      EXPECT_EQ(image.at(x, y), inside ? (Rgb{200, 100, 40}) : (Rgb{0, 0, 0})) << x << ", " << y;
+    }
+  }
+  const Image small = shrunk(image, 3);  // blocks of 3 x 3, 2 x 3; below 3 x 1, 2 x 1
+  ASSERT_EQ(small.width(), 2);
+  ASSERT_EQ(small.height(), 2);
+  EXPECT_EQ(small.at(0, 0), (Rgb{0, 0, 0}));
+  EXPECT_EQ(small.at(1, 0), (Rgb{67, 33, 13}));  // a third
+  EXPECT_EQ(small.at(1, 1), (Rgb{0, 0, 0}));
 }
 
 TEST(Range, SkipsNonFiniteAndIsNeverEmptyWhenWidened) {

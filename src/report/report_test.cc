@@ -155,7 +155,7 @@ TEST_F(ReportTest, SingleVectorRun) {
   expect_self_contained(html);
   EXPECT_NE(html.find("<title>pendulum: lifting</title>"), std::string::npos);
   EXPECT_NE(html.find("indistinguishable from sampling noise"), std::string::npos);
-  EXPECT_NE(html.find("alt=\"Cloud of truth at t = 0: x2 against x1\""), std::string::npos);
+  EXPECT_NE(html.find("alt=\"Cloud of truth at t = 0.0: x2 against x1\""), std::string::npos);
   EXPECT_EQ(count_of(html, "<img src=\"data:image/png;base64,"), 2U * 6U + 1U);
   EXPECT_NE(html.find("of 40 outside"), std::string::npos);  // generated is 1.2 times wider
   const json data = data_of(html);
@@ -183,7 +183,7 @@ TEST_F(ReportTest, FieldsBecomePictures) {
     const std::string html = report_of({run});
     expect_self_contained(html);
     EXPECT_NE(html.find("W2 of mean |x|"), std::string::npos);
-    EXPECT_NE(html.find("alt=\"unet at t = 4, member 0\""), std::string::npos);
+    EXPECT_NE(html.find("alt=\"unet at t = 4.0, member 0\""), std::string::npos);
     EXPECT_EQ(count_of(html, "<img "), channels == 3 ? 12U : 13U);
   }
 }

@@ -90,6 +90,7 @@ std::vector<Case> BadInputTest::cases() {
 
   fs::create_directories(path("a-folder"));
   fs::create_directories(path("disk"));
+  fs::create_directories(path("folder.png"));
   fs::create_directories(path("unfinished"));
   write("unfinished/config.toml", small_config());
   write("secret.toml", small_config());
@@ -223,6 +224,15 @@ std::vector<Case> BadInputTest::cases() {
        {"inner_dt", "0.003"}},
       {"negative members", {"simulate", "duffing", "-o", out, "-m", "-5"}, {"--members", "-5"}},
       {"no output named", {"simulate", "duffing"}, {"--out", "required"}},
+      {"preview of unknown kind",
+       {"simulate", "duffing", "-o", out, "--preview", path("p.png"), "--preview", path("p.gif")},
+       {"p.gif", ".png", ".apng"}},
+      {"preview is a folder",
+       {"simulate", "duffing", "-o", out, "--preview", path("folder.png")},
+       {"folder.png", "is a folder"}},
+      {"preview in place of the data",
+       {"simulate", "duffing", "-o", path("never.png"), "--preview", path("never.png")},
+       {"never.png", "must not replace"}},
       {"unknown command", {"smulate"}, {"smulate", "nearest", "simulate"}},
       {"unknown flag", {"doctor", "--fast"}, {"--fast"}},
       {"not a number", {"simulate", "duffing", "-o", out, "-m", "many"}, {"--members", "many"}},
@@ -251,6 +261,16 @@ std::vector<Case> BadInputTest::cases() {
       {"info: unknown JSON",
        {"info", write("x.json", "{}")},
        {"x.json", "not a file that slift writes"}},
+      {"info: preview of unknown kind",
+       {"info", train_data, "--preview", path("p.jpg")},
+       {"p.jpg", ".png", ".apng"}},
+      {"info: preview of a config",
+       {"info", good, "--preview", path("p.png")},
+       {"small.toml", "trajectory file", "config"}},
+      {"info: preview of a run", {"info", model, "--preview", path("p.png")}, {model, "run"}},
+      {"info: preview of nothing to see",
+       {"info", make("dot.h5", 2, 1, {1}), "--preview", path("p.png")},
+       {"dot.h5", "single state"}},
       {"info: plain folder", {"info", path("a-folder")}, {"a-folder", "not a run folder"}},
   };
 }

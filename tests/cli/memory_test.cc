@@ -28,7 +28,8 @@ class MemoryTest : public CliTest {
 };
 
 TEST_F(MemoryTest, Info) {
-  const auto r = run_slift({"info", path("large.h5"), "--stats", "--json", "-q"});
+  const auto r = run_slift({"info", path("large.h5"), "--stats", "--preview", path("large.png"),
+                            "--preview", path("large.apng"), "--json", "-q"});
   ASSERT_EQ(r.exit_code, 0) << r.err;
   EXPECT_EQ(nlohmann::json::parse(r.out).at("members"), kMembers);
   EXPECT_GT(nlohmann::json::parse(r.out).at("stats").at("std").at(0).get<double>(), 0);

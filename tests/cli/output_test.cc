@@ -24,7 +24,7 @@ class OutputTest : public CliTest {
 
 TEST_F(OutputTest, EveryCommandHasItsKeys) {
   expect_keys(json_of({"simulate", "duffing", "-m", "4", "-o", path("four.h5")}),
-              {"out", "members", "steps", "state_shape", "parameters"});
+              {"out", "members", "steps", "state_shape", "parameters", "previews"});
   expect_keys(json_of({"import", path("four.h5"), "--dataset", "/states", "-o", path("i.h5")}),
               {"out", "members", "steps", "state_shape"});
   expect_keys(
@@ -44,6 +44,28 @@ TEST_F(OutputTest, EveryCommandHasItsKeys) {
                            "/config.toml", "/metrics.jsonl", "/checkpoints/step-00000003"}) {
     expect_keys(json_of({"info", path("json-run") + name}), {"kind"});
   }
+}
+
+TEST_F(OutputTest, PreviewsAreWrittenAndListed) {
+  const std::string sheet = path("p.png"), film = path("p.apng"), again = path("again.png");
+  const auto simulated = json_of({"simulate", "--preview", sheet, "duffing", "--preview", film,
+                                  "-m", "16", "-o", path("p.h5")});
+  EXPECT_EQ(simulated.at("previews"), nlohmann::json({sheet, film}));
+  const auto info = json_of({"info", "--preview", again, path("p.h5")});
+  EXPECT_EQ(info.at("previews"), nlohmann::json({again}));
+  EXPECT_FALSE(json_of({"info", path("p.h5")}).contains("previews"));
+
+  const std::string signature("\x89PNG\r\n\x1a\n");
+  EXPECT_EQ(read_file(sheet).substr(0, 8), signature);
+  EXPECT_EQ(read_file(film).substr(0, 8), signature);
+  EXPECT_EQ(read_file(sheet).find("acTL"), std::string::npos);
+  EXPECT_NE(read_file(film).find("acTL"), std::string::npos);
+  EXPECT_EQ(read_file(again), read_file(sheet));
+
+  const auto text = run_slift(
+      {"simulate", "duffing", "-m", "4", "-o", path("q.h5"), "--preview", path("q.png"), "-q"});
+  EXPECT_EQ(text.out,
+            path("q.h5") + ": 4 trajectories, 4 x 71 x 2\n" + path("q.png") + ": preview\n");
 }
 
 TEST_F(OutputTest, HelpShowsAnExample) {
