@@ -1,5 +1,6 @@
 #include "core/errors.h"
 #include "systems/duffing.h"
+#include "systems/scene.h"
 #include "systems/system.h"
 
 namespace slift {
@@ -8,6 +9,10 @@ const std::vector<SystemEntry>& system_registry() {
   static const std::vector<SystemEntry> entries = {
       {"duffing", "noisy double-well oscillator, a 2-vector",
        [] { return std::make_unique<Duffing>(); }},
+      {"scene",
+       "video of solid objects that enter, slide, collide and leave",
+       [] { return std::make_unique<Scene>(); },
+       {"size=16", "stored=3", "warmup=5"}},
   };
   return entries;
 }
