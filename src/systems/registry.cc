@@ -12,7 +12,7 @@ const std::vector<SystemEntry>& system_registry() {
       {"scene",
        "video of solid objects that enter, slide, collide and leave",
        [] { return std::make_unique<Scene>(); },
-       {"size=16", "stored=3", "warmup=5"}},
+       {"size=16", "stored=3", "warmup=5", "arrival_rate=3"}},
   };
   return entries;
 }

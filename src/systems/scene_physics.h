@@ -20,7 +20,7 @@ namespace slift {
 inline constexpr double kSightRadius = 7.7;
 // A body whose centre is this many of its radii further out is unseen, with its shadow.
 inline constexpr double kRimRadii = 3.0;
-// Two discs never overlap by more than twice this depth: a quarter of the smallest pixel at 128^2.
+// Discs that collide overlap by about this at most: a fifth of the smallest pixel at 128^2.
 inline constexpr double kContactDepth = 0.01;
 // Arrivals that find the arena so full are turned away.
 inline constexpr int kMaxBodies = 32;

@@ -74,8 +74,9 @@ inline constexpr float kFloorAlbedo = 0.42f;
 inline constexpr float kLamp = 0.85f, kFill = 0.16f, kAmbient = 0.34f;
 inline constexpr float kOcclusionRadii = 2.5f;  // how far ambient occlusion reaches
 inline constexpr float kBevel = 0.14f;          // width of a cube's soft edges, in half sides
-inline constexpr Vec3 kFillDirection = {0.62f, -0.62f, 0.48f};
 inline constexpr float kFar = 1e30f;
+
+SLIFT_HD Vec3 fill_direction() { return {0.62f, -0.62f, 0.48f}; }
 
 SLIFT_HD float least(float a, float b) { return a < b ? a : b; }
 SLIFT_HD float most(float a, float b) { return a > b ? a : b; }
@@ -124,16 +125,18 @@ SLIFT_HD float hit(const SceneObject& o, Vec3 from, Vec3 direction) {
   return enter < leave && enter > 0.0f ? enter : kFar;
 }
 
-// The normal at a point of the surface. Near the upper and the upright edges of a cube
-// it leans over to the next face.
+// How far a coordinate of a cube of half side 1 lies within the bevel next to its face.
+SLIFT_HD float into_bevel(float x) {
+  const float depth = most(std::fabs(x) - (1.0f - kBevel), 0.0f);
+  return x < 0.0f ? -depth : depth;
+}
+
+// The normal at a point of the surface. Near the upper and the upright edges of a cube it leans
+// over to the next face.
 SLIFT_HD Vec3 normal_at(const SceneObject& o, Vec3 point) {
   if (o.half == 0.0f) return unit(point - o.centre);
   const Vec3 q = (1.0f / o.half) * turned(o, point - o.centre);
-  const auto lean = [](float x) {
-    const float past = most(std::fabs(x) - (1.0f - kBevel), 0.0f);
-    return x < 0.0f ? -past : past;
-  };
-  return unit(turned_back(o, {lean(q.x), lean(q.y), most(lean(q.z), 0.0f)}));
+  return unit(turned_back(o, {into_bevel(q.x), into_bevel(q.y), most(into_bevel(q.z), 0.0f)}));
 }
 
 // The share of the ambient light at a point that an object takes away: the solid angle of a ball
@@ -171,7 +174,7 @@ SLIFT_HD Light light_at(const SceneView& view, const SceneFrame& frame, std::uin
   const float near = falloff(point);
   const float sky = 0.65f + 0.35f * normal.z;
   return {kLamp * near * visible * most(facing, 0.0f),
-          kFill * near * open * most(dot(normal, kFillDirection), 0.0f),
+          kFill * near * open * most(dot(normal, fill_direction()), 0.0f),
           kAmbient * near * open * sky};
 }
 
@@ -181,7 +184,7 @@ SLIFT_HD float studio(const SceneView& view, Vec3 point, Vec3 r, float radius) {
   const float distance = point.z / most(-r.z, 0.05f);
   const float ground = 0.45f * distance / (distance + 0.5f * radius);
   const float lamp = ramp(0.86f, 0.95f, dot(r, view.lamp));
-  const float fill = ramp(0.90f, 0.97f, dot(r, kFillDirection));
+  const float fill = ramp(0.90f, 0.97f, dot(r, fill_direction()));
   const float room = 0.07f + 0.16f * most(r.z, 0.0f) + 1.5f * lamp + 0.45f * fill;
   return ground + (room - ground) * ramp(-0.35f, 0.15f, r.z);
 }
