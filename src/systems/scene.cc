@@ -1,7 +1,5 @@
 #include "systems/scene.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "core/errors.h"
@@ -13,6 +11,8 @@
 
 namespace slift {
 namespace {
+
+static_assert(kMaxBodies <= kMaxObjects);
 
 // A colour of the wheel: hue in turns.
 Vec3 wheel(float hue, float saturation, float value) {

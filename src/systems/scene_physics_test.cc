@@ -183,6 +183,7 @@ TEST(ScenePhysics, ArrivalsFollowTheParameters) {
       EXPECT_GT(body.radius, parameters.radius_min);
       EXPECT_LT(body.radius, parameters.radius_max);
       const double r = body.radius, side = 2 * box_half_side(body);
+      EXPECT_NEAR(std::hypot(side, side), 2 * r, 1e-12);  // corners reach the rim of the disc
       EXPECT_NEAR(body.mass, body.box ? side * side * side : 4 * std::numbers::pi / 3 * r * r * r,
                   1e-12);
       EXPECT_LT(distance, rim + 1e-9);

@@ -3,7 +3,7 @@
 // World: x to the right, y away from the camera, z up, the floor at z = 0. A pixel is the mean of
 // kSamples rays, each towards another point of the pixel and lit from another point of a round
 // lamp at infinity, which gives smooth edges and soft shadows. Radiance is
-//   albedo (lamp max(0, n.l) visible + fill + ambient (1 - occlusion)) + highlight,
+//   albedo (lamp max(0, n.l) visible + (fill + ambient) (1 - occlusion)) + highlight,
 // metal reflects a simple studio instead; a pixel stores its square root (display gamma 2).
 //
 // The functions use only IEEE operations in a fixed order: built without contraction (-fmad=false,
