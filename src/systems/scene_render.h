@@ -72,7 +72,7 @@ namespace scene {
 
 inline constexpr float kFloorAlbedo = 0.42f;
 inline constexpr float kLamp = 0.85f, kFill = 0.16f, kAmbient = 0.34f;
-inline constexpr float kOcclusionRadii = 2.5f;  // how far ambient occlusion reaches
+inline constexpr float kOcclusionRadii = 2.0f;  // how far ambient occlusion reaches
 inline constexpr float kBevel = 0.14f;          // width of a cube's soft edges, in half sides
 inline constexpr float kFar = 1e30f;
 
