@@ -186,6 +186,14 @@ TEST(SceneRender, RectanglesOnlySaveWork) {
   }
 }
 
+TEST(SceneRender, RectanglesHoldTheWholeShadow) {
+  const SceneView view = make_scene_view(256);
+  for (const SceneLook& look : {kBall, kCube}) {
+    const SceneFrame frame = frame_of({place_object(view, look, -2, -2, 0.8, 0.6)});
+    EXPECT_EQ(render(view, frame), render_in_full(view, frame));
+  }
+}
+
 TEST(SceneRender, NothingIsSeenAtTheRim) {
   const SceneView view = make_scene_view(48);
   const Picture empty = background(view);
@@ -259,6 +267,28 @@ TEST(SceneRender, ObjectsShadeEachOther) {
       other.centre = ball.centre + 1.4f * view.lamp;
     }
   }
+}
+
+TEST(SceneRender, ObjectsDoNotShadeThemselves) {
+  // Where a cube's soft edge leans towards the lamp from a side that faces away from it, rays to
+  // the lamp start into the cube.
+  const SceneView view = make_scene_view(128);
+  const SceneFrame frame = frame_of({place_object(view, kCube, 0.7, -1.3, 0.45, 0.3)});
+  const SceneObject& cube = frame.objects[0];
+  int leaning = 0;
+  for (int k = 0; k < 200; ++k) {
+    const float along = 0.004f * static_cast<float>(k - 100);
+    const Vec3 point = cube.centre + scene::turned_back(cube, {0.45f, along, 0.449f});
+    const Vec3 normal = scene::normal_at(cube, point);
+    for (int sample = 0; sample < kSamples; ++sample) {
+      const float facing = dot(normal, view.lamp_points[sample]);
+      if (facing <= 0) continue;
+      EXPECT_EQ(scene::light_at(view, frame, 1, 0, point, normal, sample).lamp,
+                scene::kLamp * scene::falloff(point) * facing);
+      ++leaning;
+    }
+  }
+  EXPECT_GT(leaning, 1000);
 }
 
 TEST(SceneRender, NearerObjectsHideFartherOnes) {
