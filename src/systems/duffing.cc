@@ -4,7 +4,9 @@
 
 #include "core/errors.h"
 #include "core/parallel.h"
-#include "core/random.h"
+#ifdef SLIFT_WITH_CUDA
+#include "systems/cuda/duffing.h"
+#endif
 
 namespace slift {
 
@@ -40,30 +42,30 @@ TrajectoryInfo Duffing::describe() const {
   return info;
 }
 
+std::int64_t Duffing::preferred_batch(Device device) const {
+  if (device == Device::kCpu) return System::preferred_batch(device);
+  TrajectoryInfo info = describe();
+  info.members = 1 << 16;  // a thread each
+  return members_within(info, 256 << 20);
+}
+
+DuffingModel Duffing::model() const {
+  return {damping, stiffness,    inner_dt, noise * std::sqrt(inner_dt), std::sqrt(initial_variance),
+          stored,  inner_steps()};
+}
+
 void Duffing::simulate_cpu(const SimulationBatch& batch) {
-  const std::int64_t inner = inner_steps();
-  const double kick = noise * std::sqrt(inner_dt), spread = std::sqrt(initial_variance);
+  const DuffingModel path = model();
   parallel_for(batch.count, [&](std::int64_t i) {
-    const auto index = static_cast<std::uint64_t>(batch.first + i);
-    float start[2];
-    fill_normal({batch.seed, Purpose::kInitialState, index, 0}, start);
-    std::vector<float> normals(static_cast<std::size_t>(inner * (stored - 1)));
-    fill_normal({batch.seed, Purpose::kSystemNoise, index, 0}, normals);
-    double x = spread * start[0], v = 10 + spread * start[1];
-    float* to = batch.states.data() + i * stored * 2;
-    const float* normal = normals.data();
-    for (std::int64_t t = 0;; ++t) {
-      *to++ = static_cast<float>(x);
-      *to++ = static_cast<float>(v);
-      if (t + 1 == stored) break;
-      for (std::int64_t s = 0; s < inner; ++s) {
-        const double force = -damping * v + x - stiffness * x * x * x;
-        const double x_next = x + inner_dt * v;
-        v += inner_dt * force + kick * static_cast<double>(*normal++);
-        x = x_next;
-      }
-    }
+    duffing_path(path, batch.seed, static_cast<std::uint64_t>(batch.first + i),
+                 batch.states.data() + i * stored * 2);
   });
 }
+
+#ifdef SLIFT_WITH_CUDA
+void Duffing::simulate_cuda(const SimulationBatch& batch) {
+  cuda::simulate_duffing(model(), batch.seed, batch.first, batch.states);
+}
+#endif
 
 }  // namespace slift

@@ -5,6 +5,7 @@
 // x1 = +-1/sqrt(stiffness). Dimensionless. Defaults as in the Stochastic Lifting paper.
 #pragma once
 
+#include "systems/duffing_path.h"
 #include "systems/system.h"
 
 namespace slift {
@@ -13,6 +14,7 @@ class Duffing : public System {
  public:
   ConfigSchema schema() override;
   TrajectoryInfo describe() const override;
+  std::int64_t preferred_batch(Device device) const override;
 
   double damping = 0.4;
   double stiffness = 0.2;
@@ -24,7 +26,11 @@ class Duffing : public System {
 
  private:
   void simulate_cpu(const SimulationBatch& batch) override;
+#ifdef SLIFT_WITH_CUDA
+  void simulate_cuda(const SimulationBatch& batch) override;
+#endif
   std::int64_t inner_steps() const;  // per stored step
+  DuffingModel model() const;
 };
 
 }  // namespace slift

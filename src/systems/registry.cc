@@ -1,5 +1,6 @@
 #include "core/errors.h"
 #include "systems/duffing.h"
+#include "systems/scene.h"
 #include "systems/system.h"
 #include "systems/wave.h"
 
@@ -13,6 +14,10 @@ const std::vector<SystemEntry>& system_registry() {
        "a pulse in a random medium, a periodic field",
        [] { return std::make_unique<Wave>(); },
        {"grid=32", "stored_grid=8", "inner_dt=0.04", "end=2", "stored=6"}},
+      {"scene",
+       "video of solid objects that enter, slide, collide and leave",
+       [] { return std::make_unique<Scene>(); },
+       {"size=16", "stored=3", "warmup=5", "arrival_rate=3"}},
   };
   return entries;
 }
