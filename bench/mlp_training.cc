@@ -35,11 +35,13 @@ int main(int argc, char** argv) {
   config.iterations = 1 << 20;
   const std::int64_t timed = std::atoll(argv[5]);
 
-  Trainer trainer(config);
-  for (int i = 0; i < 10; ++i) trainer.step();
+  Ranks alone{RankInfo{}};
+  Trainer trainer(config, alone);
+  bool stop = false;
+  for (int i = 0; i < 10; ++i) trainer.step(0, stop);
   const auto start = std::chrono::steady_clock::now();
   double loss = 0;
-  for (std::int64_t i = 0; i < timed; ++i) loss = trainer.step().item<double>();
+  for (std::int64_t i = 0; i < timed; ++i) loss = trainer.step(0, stop).item<double>();
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   std::filesystem::remove(data);

@@ -31,6 +31,12 @@ target_link_libraries(slift_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(slift_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${torch_flags}>)
 
+# Data-parallel training goes through LibTorch's Gloo, whose headers are a package of their own.
+find_path(GLOO_INCLUDE gloo/rendezvous/store.h)
+if(NOT GLOO_INCLUDE)
+  message(STATUS "slift: Gloo headers not found, training will use one process")
+endif()
+
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 13 takes LibTorch's inlined std::vector code for an overflow.
   target_compile_options(slift_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:

@@ -60,12 +60,18 @@ json to_json(const GaugeReading& g) {
 
 class Run {
  public:
-  Run(const TrainConfig& config, const TrainOptions& options)
-      : config_(config), options_(options), trainer_(config), checkpoints_(options.run) {
-    prepare_folder(config, options);
+  Run(const TrainConfig& config, const TrainOptions& options, Ranks& ranks)
+      : config_(config),
+        options_(options),
+        ranks_(ranks),
+        trainer_(config, ranks),
+        checkpoints_(options.run) {
+    if (ranks.leads()) prepare_folder(config, options);
+    ranks.wait_for_all();
     const json counters = load_newest_checkpoint();
     watch_.emplace(counters.value("seconds", 0.0));
-    log_.emplace(options.run, counters.value("log_bytes", std::uint64_t{0}));
+    phase_ = counters.value("phase", 0.0);
+    if (ranks.leads()) log_.emplace(options.run, counters.value("log_bytes", std::uint64_t{0}));
     pending_ = at::zeros({config.log_every}, trainer_.model().backbone().parameters()[0].options())
                    .detach();
   }
@@ -73,6 +79,7 @@ class Run {
   TrainResult execute() {
     TrainResult result;
     result.parameters = trainer_.model().parameter_count();
+    if (ranks_.size() > 1) spdlog::info("rank {} of {}", ranks_.rank(), ranks_.size());
     spdlog::info("training {} on {} transitions of {}{}: {} parameters, label dimension {}",
                  config_.net.kind, trainer_.feed().sampler().transitions(), config_.path,
                  trainer_.feed().on_gpu() ? " (on the GPU)" : "", result.parameters,
@@ -91,7 +98,7 @@ class Run {
     result.gauge = trainer_.gauge();
     save();
     result.model = options_.run / "model.safetensors";
-    save_model(result.model, trainer_.model(), trainer_.optimizer().ema());
+    if (ranks_.leads()) save_model(result.model, trainer_.model(), trainer_.optimizer().ema());
     result.iterations = trainer_.iteration();
     result.loss = last_loss_;
     result.seconds = watch_->seconds();
@@ -121,12 +128,15 @@ class Run {
   }
 
   // The share of the run that is done: of its time if that is limited, else of its iterations.
-  double phase() const {
+  double next_phase() const {
     return config_.minutes > 0 ? watch_->seconds() / (60 * config_.minutes)
                                : static_cast<double>(trainer_.iteration()) /
                                      static_cast<double>(config_.iterations);
   }
-  bool finished() const { return phase() >= 1; }
+  // All ranks must agree: in time by the phase they used last.
+  bool finished() const {
+    return config_.minutes > 0 ? phase_ >= 1 : trainer_.iteration() >= config_.iterations;
+  }
   std::int64_t done_so_far() const {
     return config_.minutes > 0 ? static_cast<std::int64_t>(watch_->seconds())
                                : trainer_.iteration();
@@ -140,7 +150,9 @@ class Run {
   }
 
   void step() {
-    pending_[waiting_++].copy_(trainer_.step(phase()));
+    bool stop = interrupt_requested();
+    pending_[waiting_++].copy_(trainer_.step(next_phase(), stop));
+    phase_ = trainer_.last_phase();
     const bool last = finished();
     const bool validates = options_.validate && (due(config_.validate_every) || last);
     const bool gauges = due(config_.gauge_every) || last;
@@ -148,7 +160,7 @@ class Run {
     const bool logs = due(config_.log_every) || gauges || validates;
     if (logs || !pending_.is_cuda() || waiting_ == pending_.size(0)) collect_losses();
     if (logs) write_log(gauges, validates);
-    if (interrupt_requested()) {
+    if (stop) {
       save();
       throw Interrupted(
           fmt::format("training stopped at step {}; continue with --resume", trainer_.iteration()));
@@ -175,6 +187,7 @@ class Run {
     last_loss_ = sum_ / static_cast<double>(counted_);
     sum_ = 0;
     counted_ = 0;
+    if (!ranks_.leads()) return;
     json line = {{"step", trainer_.iteration()},
                  {"loss", last_loss_},
                  {"lr", trainer_.last_rate()},
@@ -199,12 +212,14 @@ class Run {
 
   void save() {
     if (waiting_ > 0) collect_losses();
+    if (!ranks_.leads()) return;
     TrainingState state{trainer_.optimizer().state(),
                         {{"iteration", trainer_.iteration()},
                          {"loss_sum", sum_},
                          {"loss_count", counted_},
                          {"log_bytes", log_->bytes()},
                          {"seconds", watch_->seconds()},
+                         {"phase", phase_},
                          {"last_loss", last_loss_}}};
     // The loss of a step is that of the weights before it: these may be worse.
     for (const auto& [name, tensor] : state.tensors) {
@@ -217,11 +232,12 @@ class Run {
 
   TrainConfig config_;
   TrainOptions options_;
+  Ranks& ranks_;
   Trainer trainer_;
   CheckpointFolder checkpoints_;
   std::optional<Stopwatch> watch_;
-  std::optional<RunLog> log_;
-  double sum_ = 0, last_loss_ = std::nan("");
+  std::optional<RunLog> log_;  // of the leading rank
+  double phase_ = 0, sum_ = 0, last_loss_ = std::nan("");
   std::int64_t counted_ = 0;
   Tensor pending_;  // losses of the last `waiting_` steps, on the device
   std::int64_t waiting_ = 0;
@@ -231,7 +247,10 @@ class Run {
 
 TrainResult train(const TrainConfig& config, const TrainOptions& options) {
   require(!config.path.empty(), "data.path is not set: name a trajectory file in the config");
-  return Run(config, options).execute();
+  Ranks ranks(RankInfo::from_environment());
+  std::optional<QuietProgress> quiet;
+  if (!ranks.leads()) quiet.emplace();
+  return Run(config, options, ranks).execute();
 }
 
 }  // namespace slift

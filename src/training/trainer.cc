@@ -39,16 +39,19 @@ std::int64_t probe_rows(const TrainConfig& config, const TrajectoryInfo& info) {
 
 }  // namespace
 
-Trainer::Trainer(const TrainConfig& config)
+Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
     : config_(config),
+      ranks_(ranks),
       device_(resolve_device(config.device)),
       reader_(config.path),
       loss_(make_loss(config.loss)) {
   const std::int64_t available = reader_.info().members;
   require(config.members <= available, "data.members = {}: {} has only {} trajectories",
           config.members, config.path, available);
-  require(config.batch % config.accumulate == 0,
-          "train.accumulate = {} must divide train.batch = {}", config.accumulate, config.batch);
+  const std::int64_t parts = config.accumulate * ranks.size();
+  require(config.batch % parts == 0,
+          "train.batch = {} must be a multiple of train.accumulate = {} times the {} ranks",
+          config.batch, config.accumulate, ranks.size());
   require(config.precision == "fp32" || device_.is_cuda(),
           "train.precision = {} needs --device cuda", config.precision);
   const std::int64_t members = config.members > 0 ? config.members : available;
@@ -63,22 +66,39 @@ Trainer::Trainer(const TrainConfig& config)
   probe_ = feed_->get(0, probe_rows(config, reader_.info()));
 }
 
-Tensor Trainer::step(double phase) {
-  const std::int64_t part = config_.batch / config_.accumulate;
+Tensor Trainer::step(double phase, bool& stop) {
+  const std::int64_t part = config_.batch / (config_.accumulate * ranks_.size());
+  const std::int64_t first = iteration_ * config_.batch + ranks_.rank() * config_.accumulate * part;
   Tensor total;
   for (std::int64_t i = 0; i < config_.accumulate; ++i) {
-    const DeviceBatch batch = feed_->get(iteration_ * config_.batch + i * part, part);
+    const DeviceBatch batch = feed_->get(first + i * part, part);
     const Tensor output =
         model_->scaled_output(batch.window, labels_.for_transitions(batch.transition));
-    const Tensor loss = loss_(output, model_->scaled_target(batch.window, batch.next)) /
-                        static_cast<double>(config_.accumulate);
+    Tensor loss = loss_(output, model_->scaled_target(batch.window, batch.next));
+    if (config_.accumulate > 1) loss = loss / static_cast<double>(config_.accumulate);
     loss.backward();
     total = i == 0 ? loss.detach() : total + loss.detach();
   }
-  rate_ = config_.lr * schedule(iteration_, config_.warmup, phase);
+  phase_ = phase;
+  if (ranks_.size() > 1) exchange(total, stop);
+  rate_ = config_.lr * schedule(iteration_, config_.warmup, phase_);
   gradient_norm_ = optimizer_->step(rate_);
   ++iteration_;
   return total;
+}
+
+void Trainer::exchange(Tensor& loss, bool& stop) {
+  torch::NoGradGuard no_grad;
+  const auto ranks = static_cast<double>(ranks_.size());
+  const double leads_with = ranks_.leads() ? ranks * phase_ : 0;
+  const Tensor signals =
+      at::tensor({static_cast<float>(leads_with), stop ? 1.0f : 0.0f}).to(device_);
+  std::vector<Tensor> shared = {loss, signals};
+  for (const Tensor& p : model_->backbone().parameters()) shared.push_back(p.grad());
+  ranks_.average(shared);
+  const Tensor heard = signals.to(at::kCPU);
+  phase_ = heard[0].item<double>();
+  stop = heard[1].item<double>() > 0;
 }
 
 GaugeReading Trainer::gauge() { return read_gauge(*model_, probe_, labels_); }

@@ -18,25 +18,26 @@
 #include "training/gauge.h"
 #include "training/loss.h"
 #include "training/optimizer.h"
+#include "training/ranks.h"
 
 namespace slift {
 
 // The training loop's state in memory; knows nothing of run folders.
 class Trainer {
  public:
-  explicit Trainer(const TrainConfig& config);
+  // `ranks` must outlive the trainer.
+  Trainer(const TrainConfig& config, Ranks& ranks);
 
   // One optimiser step; returns the loss (a scalar tensor on the device). `phase` is the share of
-  // the run that is done, for the schedule.
-  Tensor step(double phase);
-  Tensor step() {
-    return step(static_cast<double>(iteration_) / static_cast<double>(config_.iterations));
-  }
+  // the run that is done, for the schedule; that of the leading rank counts. `stop` says whether
+  // this process has been asked to stop, and afterwards whether any rank has.
+  Tensor step(double phase, bool& stop);
 
   std::int64_t iteration() const { return iteration_; }
   void set_iteration(std::int64_t iteration) { iteration_ = iteration; }
   double last_gradient_norm() const { return gradient_norm_; }
   double last_rate() const { return rate_; }
+  double last_phase() const { return phase_; }
   const TransitionModel& model() const { return *model_; }
   Optimizer& optimizer() { return *optimizer_; }
   const BatchFeed& feed() const { return *feed_; }
@@ -48,7 +49,11 @@ class Trainer {
   void with_averaged_weights(const std::function<void(const TransitionModel&)>& use);
 
  private:
+  // Averages gradients, loss and signals over all ranks.
+  void exchange(Tensor& loss, bool& stop);
+
   TrainConfig config_;
+  Ranks& ranks_;
   at::Device device_;
   TrajectoryReader reader_;
   std::unique_ptr<TransitionModel> model_;
@@ -58,7 +63,7 @@ class Trainer {
   Loss loss_;
   DeviceBatch probe_;  // of the gauge
   std::int64_t iteration_ = 0;
-  double gradient_norm_ = 0, rate_ = 0;
+  double gradient_norm_ = 0, rate_ = 0, phase_ = 0;
 };
 
 // Named numbers of a validation, in the order they are shown.
@@ -81,7 +86,8 @@ struct TrainResult {
 };
 
 // Throws UserError for a bad config or data, Interrupted after a signal (a checkpoint is left),
-// std::runtime_error if the loss is no longer finite (naming step and last good checkpoint).
+// std::runtime_error if the loss is no longer finite (naming step and last good checkpoint) or a
+// rank is lost. Only the leading rank writes to the folder; all must see it.
 TrainResult train(const TrainConfig& config, const TrainOptions& options);
 
 }  // namespace slift
