@@ -65,6 +65,7 @@ void declare_train(CLI::App& app) {
         o->out.empty() ? "runs/" + std::filesystem::path(o->config).stem().string() : o->out;
     const TrainResult result =
         train(config, {run, o->resume, o->overwrite, make_validator(config, run)});
+    if (RankInfo::from_environment().rank > 0) return;  // the leading rank speaks for all
     print_result({{"run", run},
                   {"model", result.model.string()},
                   {"iterations", result.iterations},

@@ -30,6 +30,10 @@ std::string slurp(const std::string& path) {
 
 // In the child: everything that must hold before the program starts.
 void prepare_child(const ProcessOptions& options) {
+  for (const std::string& variable : options.environment) {
+    const auto equals = variable.find('=');
+    setenv(variable.substr(0, equals).c_str(), variable.c_str() + equals + 1, 1);
+  }
   if (!options.small_disk.empty()) {
     const bool own = unshare(CLONE_NEWNS) == 0 || unshare(CLONE_NEWUSER | CLONE_NEWNS) == 0;
     if (!own || mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
