@@ -1,5 +1,6 @@
 #include "core/errors.h"
 #include "systems/duffing.h"
+#include "systems/flow.h"
 #include "systems/system.h"
 
 namespace slift {
@@ -8,6 +9,10 @@ const std::vector<SystemEntry>& system_registry() {
   static const std::vector<SystemEntry> entries = {
       {"duffing", "noisy double-well oscillator, a 2-vector",
        [] { return std::make_unique<Duffing>(); }},
+      {"flow",
+       "water displacing oil in a random porous medium, 1 x 96 x 96",
+       [] { return std::make_unique<Flow>(); },
+       {"grid=16", "crop=2", "length=3", "dt=0.02", "stored=6"}},
   };
   return entries;
 }
