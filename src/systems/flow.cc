@@ -107,19 +107,17 @@ void Flow::simulate_cpu(const SimulationBatch& batch) {
   const flow::PressurePattern pattern(r.grid);
   flow::WorkspacePlan plan;
   const flow::StepLayout layout(r.grid, plan);
-  const std::vector<double> source = flow::well_sources(r);
   const std::int64_t frame = (grid - crop) * (grid - crop);
   std::vector<std::int64_t> stopped_at(static_cast<std::size_t>(batch.count), -1);
   parallel_for(batch.count, [&](std::int64_t i) {
-    std::vector<double> permeability(source.size());
+    std::vector<double> permeability(static_cast<std::size_t>(r.grid.cells()));
     draw_permeability(field, batch, i, permeability);
     std::vector<double> workspace(static_cast<std::size_t>(plan.size()));
     double* const saturation = workspace.data() + layout.saturation;
     std::fill_n(saturation, r.grid.cells(), s_wc);
     flow::DirectPressure pressure(pattern);
-    const auto solve = [&](const flow::TwoPointOperator& a, double* p) {
-      return pressure.solve(a, source.data(), p) >= 0;
-    };
+    const auto solve = [&](const flow::TwoPointOperator& a, const double* rhs, double tolerance,
+                           double* x) { return pressure.solve(a, rhs, tolerance, x) >= 0; };
     float* out = batch.states.data() + i * stored * frame;
     store_window(saturation, out);
     for (std::int64_t step = 1; step <= (stored - 1) * store_every; ++step) {

@@ -70,14 +70,19 @@ SLIFT_TEAM void set_transmissibilities(const Team& team, Grid grid, const double
            [=](int i) { t.north[i] = i < nx || i >= n ? 0 : harmonic(k[i - nx], k[i]); });
 }
 
-// Fluxes to the right and downwards, t (p_before - p_after).
+// Adds the fluxes to the right and downwards that p drives, t (p_before - p_after).
 template <typename Team>
-SLIFT_TEAM void set_fluxes(const Team& team, const TwoPointOperator& a, const double* p,
-                           Faces flux) {
+SLIFT_TEAM void add_fluxes(const Team& team, const TwoPointOperator& a, const double* p,
+                           const Faces& flux) {
   const int nx = a.grid.nx, n = a.grid.cells();
   const Faces t = a.t;
-  for_each(team, n + 1, [=](int i) { flux.west[i] = t.west[i] * (p[i - 1] - p[i]); });
-  for_each(team, n + nx, [=](int i) { flux.north[i] = t.north[i] * (p[i - nx] - p[i]); });
+  for_each(team, n + 1, [=](int i) { flux.west[i] += t.west[i] * (p[i - 1] - p[i]); });
+  for_each(team, n + nx, [=](int i) { flux.north[i] += t.north[i] * (p[i - nx] - p[i]); });
+}
+
+// What flows into a cell less what flows out.
+SLIFT_HD double net_inflow(Grid grid, const Faces& flux, int i) {
+  return flux.west[i] - flux.west[i + 1] + flux.north[i] - flux.north[i + grid.nx];
 }
 
 }  // namespace slift::flow

@@ -52,13 +52,13 @@ class Multigrid {
                        const TwoPointOperator& finest, double* workspace)
       : team_(team), layout_(layout), finest_(finest), workspace_(workspace) {}
 
-  // Solves finest * p = source from the guess in p; as conjugate_gradients().
-  SLIFT_TEAM int solve(const double* source, double* p) const {
+  // Solves finest * x = rhs; as conjugate_gradients().
+  SLIFT_TEAM int solve(const double* rhs, double tolerance, double* x) const {
     build();
     const Level top = level(0);
     const CgArrays arrays = {top.rhs, top.x, workspace_ + layout_.direction,
                              workspace_ + layout_.image};
-    return conjugate_gradients(team_, finest_, source, p, arrays, [this] { cycle(); });
+    return conjugate_gradients(team_, finest_, rhs, tolerance, x, arrays, [this] { cycle(); });
   }
 
  private:

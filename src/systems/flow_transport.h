@@ -15,14 +15,13 @@
 
 namespace slift::flow {
 
-// Lets `rate` into the first cell, through its upper face, and out of the last one, through its
-// lower face.
+// No flux but that of the wells: `rate` into the first cell, through its upper face, and out of the
+// last one, through its lower face.
 template <typename Team>
-SLIFT_TEAM void set_wells(const Team& team, Grid grid, double rate, Faces flux) {
-  for_each(team, 1, [=](int) {
-    flux.north[0] = rate;
-    flux.north[grid.cells() - 1 + grid.nx] = rate;
-  });
+SLIFT_TEAM void set_wells(const Team& team, Grid grid, double rate, const Faces& flux) {
+  const int n = grid.cells(), producer = n - 1 + grid.nx;
+  for_each(team, n + 1, [=](int i) { flux.west[i] = 0; });
+  for_each(team, n + grid.nx, [=](int i) { flux.north[i] = i == 0 || i == producer ? rate : 0; });
 }
 
 // How many sub-steps a step of dt needs for inflow * max f' * dt <= pore volume in every cell.

@@ -5,11 +5,7 @@
 
 namespace slift::flow {
 
-namespace {
-
 using Matrix = Eigen::SparseMatrix<double>;
-
-}  // namespace
 
 PressurePattern::PressurePattern(Grid grid)
     : grid_(grid), position_(static_cast<std::size_t>(grid.cells())) {
@@ -51,7 +47,8 @@ DirectPressure::DirectPressure(const PressurePattern& pattern) : pattern_(patter
   direction_.setZero(n + 2 * pattern.grid().nx);
 }
 
-int DirectPressure::solve(const TwoPointOperator& a, const double* source, double* p) {
+int DirectPressure::solve(const TwoPointOperator& a, const double* rhs, double tolerance,
+                          double* x) {
   if (last_iterations_ > kRefactorAfter) {
     pattern_.assemble(a, lower_);
     factors_.compute(lower_);
@@ -61,7 +58,7 @@ int DirectPressure::solve(const TwoPointOperator& a, const double* source, doubl
                                                    pattern_.grid().cells());
   const CgArrays arrays = {residual_.data(), preconditioned_.data(),
                            direction_.data() + pattern_.grid().nx, image_.data()};
-  last_iterations_ = conjugate_gradients(SerialTeam(), a, source, p, arrays, [&] {
+  last_iterations_ = conjugate_gradients(SerialTeam(), a, rhs, tolerance, x, arrays, [&] {
     reordered_(position) = residual_;
     reordered_ = factors_.solve(reordered_);
     preconditioned_ = reordered_(position);

@@ -40,9 +40,9 @@ class DirectPressure {
  public:
   explicit DirectPressure(const PressurePattern& pattern);  // which must outlive this
 
-  // Solves a p = source from the guess in p; as conjugate_gradients(), with -1 also if `a` cannot
-  // be factorised.
-  int solve(const TwoPointOperator& a, const double* source, double* p);
+  // Solves a x = rhs; as conjugate_gradients(), with -1 also if `a` cannot be factorised. x with
+  // room for the reads around it.
+  int solve(const TwoPointOperator& a, const double* rhs, double tolerance, double* x);
 
  private:
   static constexpr int kRefactorAfter = 20;

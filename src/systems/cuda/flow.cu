@@ -54,7 +54,6 @@ struct FlowDevice {
   flow::MultigridLayout multigrid;
   int workspace_size;
   const double* permeability = nullptr;  // [count, cells]
-  const double* source = nullptr;        // [cells]
   double* workspace = nullptr;           // [count, workspace_size]
   float* states = nullptr;               // [count, stored, window]
   std::int64_t* stopped_at = nullptr;    // [count]
@@ -89,16 +88,17 @@ __global__ void start_kernel(const __grid_constant__ FlowDevice device) {
 
 // Outer steps first .. first + steps - 1, then stores `frame`.
 __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
-    advance_kernel(const __grid_constant__ FlowDevice device, std::int64_t first, std::int64_t steps,
-                   std::int64_t frame) {
+    advance_kernel(const __grid_constant__ FlowDevice device, std::int64_t first,
+                   std::int64_t steps, std::int64_t frame) {
   __shared__ double slots[kWarps];
   const BlockTeam team(slots);
   if (device.stopped_at[blockIdx.x] >= 0) return;  // the same for all threads
   double* const workspace = device.own_workspace();
   const double* const permeability =
       device.permeability + static_cast<std::size_t>(blockIdx.x) * device.reservoir.grid.cells();
-  const auto solve = [&](const flow::TwoPointOperator& a, double* p) {
-    return flow::Multigrid(team, device.multigrid, a, workspace).solve(device.source, p) >= 0;
+  const auto solve = [&](const flow::TwoPointOperator& a, const double* rhs, double tolerance,
+                         double* x) {
+    return flow::Multigrid(team, device.multigrid, a, workspace).solve(rhs, tolerance, x) >= 0;
   };
   for (std::int64_t step = first; step < first + steps; ++step) {
     if (!flow::advance(team, device.reservoir, device.step, permeability, workspace, solve)) {
@@ -117,12 +117,10 @@ std::vector<std::int64_t> simulate_flow(const FlowRun& run, std::span<const doub
       permeability.size() / static_cast<std::size_t>(run.reservoir.grid.cells());
   FlowDevice device(run.reservoir, {});
   const DeviceArray<double> fields(permeability);
-  const DeviceArray<double> source(std::span<const double>(flow::well_sources(run.reservoir)));
   DeviceArray<double> workspace(count * static_cast<std::size_t>(device.workspace_size));
   DeviceArray<float> frames(states.size());
   DeviceArray<std::int64_t> stopped_at(count);
   device.permeability = fields.data();
-  device.source = source.data();
   device.workspace = workspace.data();
   device.states = frames.data();
   device.stopped_at = stopped_at.data();
