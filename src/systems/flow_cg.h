@@ -30,8 +30,9 @@ SLIFT_TEAM int conjugate_gradients(const Team& team, const TwoPointOperator& a, 
     return r[i] * r[i];
   });
   double rz_before = 1;
-  for (int iteration = 0; iteration <= kMaxIterations; ++iteration) {
+  for (int iteration = 0;; ++iteration) {
     if (error <= tolerance * tolerance) return iteration;
+    if (iteration == kMaxIterations) return -1;
     precondition();
     const double rz = sum_each(team, n, [=](int i) { return r[i] * z[i]; });
     const double beta = rz / rz_before;  // of no effect at first, when d is 0
@@ -48,7 +49,6 @@ SLIFT_TEAM int conjugate_gradients(const Team& team, const TwoPointOperator& a, 
     });
     rz_before = rz;
   }
-  return -1;
 }
 
 }  // namespace slift::flow

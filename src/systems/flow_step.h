@@ -58,17 +58,16 @@ SLIFT_TEAM bool balance_fluxes(const Team& team, const TwoPointOperator& a, doub
   const double tolerance = kImbalance * rate;
   set_wells(team, grid, rate, flux);
   add_fluxes(team, a, p, flux);
-  for (int round = 0; round <= kCorrections; ++round) {
+  for (int round = 0;; ++round) {
     const double error = sum_each(team, grid.cells(), [=](int i) {
       imbalance[i] = net_inflow(grid, flux, i);
       return imbalance[i] * imbalance[i];
     });
     if (error <= tolerance * tolerance) return true;
-    if (!solve(a, imbalance, tolerance / 2, correction)) return false;
+    if (round == kCorrections || !solve(a, imbalance, tolerance / 2, correction)) return false;
     add_fluxes(team, a, correction, flux);
     for_each(team, grid.cells(), [=](int i) { p[i] += correction[i]; });
   }
-  return false;
 }
 
 // Advances the reservoir by its dt. Returns false, with the saturation untouched, if the pressure
