@@ -1,5 +1,6 @@
 #include "core/errors.h"
 #include "systems/duffing.h"
+#include "systems/flow.h"
 #include "systems/scene.h"
 #include "systems/system.h"
 #include "systems/wave.h"
@@ -14,6 +15,10 @@ const std::vector<SystemEntry>& system_registry() {
        "a pulse in a random medium, a periodic field",
        [] { return std::make_unique<Wave>(); },
        {"grid=32", "stored_grid=8", "inner_dt=0.04", "end=2", "stored=6"}},
+      {"flow",
+       "water displacing oil in a random porous medium, a field",
+       [] { return std::make_unique<Flow>(); },
+       {"grid=16", "crop=2", "length=3", "dt=0.02", "stored=6"}},
       {"scene",
        "video of solid objects that enter, slide, collide and leave",
        [] { return std::make_unique<Scene>(); },
