@@ -29,7 +29,8 @@ void NetConfig::bind(ConfigSchema& s) {
   s.field("width", &width, Effect::kResults, "mlp: units of a hidden layer", within(1, 65536));
   s.field("layers", &layers, Effect::kResults, "mlp: hidden layers", within(1, 64));
   s.field("widths", &widths, Effect::kResults,
-          "unet: channels of each level, finest first, multiples of 8; each level halves the field",
+          "unet: channels of each level, finest first, multiples of 8; each next level halves the "
+          "field",
           within(8, 16384));
   s.field("padding", &padding, Effect::kResults,
           "unet: what surrounds a field; circular for periodic systems",

@@ -27,9 +27,9 @@ class Unet : public Backbone {
   // 2^(levels - 1) and all widths are multiples of 8.
   Unet(const NetConfig& config, const BackboneShape& shape);
 
-  // Variance-preserving: with `net.init_gain` 1 every sum of a block has terms of unit scale. The
-  // label acts at half that strength from the start. As in the MLP, the last layer is small but
-  // not 0: a new model predicts "next state = last state" nearly, and all weights have gradients.
+  // Variance-preserving: with `net.init_gain` 1 shortcut and branch of a block have unit scale, and
+  // the label acts at two thirds of it. As in the MLP, the last layer is small but not 0: a new
+  // model predicts nearly "next state = last state", and all weights have gradients.
   void initialise(std::uint64_t seed) override;
 
  private:
