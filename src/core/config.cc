@@ -27,6 +27,11 @@ json from_toml(const toml::node& node, const std::string& key, const std::string
   if (const auto* v = node.as_floating_point()) return v->get();
   if (const auto* v = node.as_boolean()) return v->get();
   if (const auto* v = node.as_string()) return v->get();
+  if (const auto* array = node.as_array()) {
+    json list = json::array();
+    for (const toml::node& element : *array) list.push_back(from_toml(element, key, source));
+    return list;
+  }
   if (const auto* table = node.as_table()) {
     json object = json::object();
     for (const auto& [name, child] : *table) {
@@ -34,7 +39,7 @@ json from_toml(const toml::node& node, const std::string& key, const std::string
     }
     return object;
   }
-  fail("{}: {}: must be a number, a string, a truth value or a section", source, key);
+  fail("{}: {}: must be a number, a string, a truth value, a list or a section", source, key);
 }
 
 json parse_toml(const std::string& text, const std::string& source) {
@@ -99,11 +104,17 @@ json ConfigSchema::Field::value() const {
   return std::visit([](const auto* v) { return json(*v); }, storage);
 }
 
+std::string ConfigSchema::Field::describe_rule() const {
+  const std::string text = rule.describe();
+  const bool is_list = std::holds_alternative<std::vector<std::int64_t>*>(storage);
+  return is_list && !text.empty() ? "numbers " + text : text;
+}
+
 void ConfigSchema::Field::assign(const json& value, const std::string& source) const {
   const auto check = [&](double number) {
     const bool inside = std::isfinite(number) && number <= rule.max &&
                         (rule.min_excluded ? number > rule.min : number >= rule.min);
-    const std::string text = rule.describe();
+    const std::string text = describe_rule();
     require(inside, "{}: {} must be {}, got {}", source, path(), text.empty() ? "finite" : text,
             value.dump());
   };
@@ -134,6 +145,16 @@ void ConfigSchema::Field::assign(const json& value, const std::string& source) c
                                                          text) != rule.choices.end(),
                        "{}: {} must be {}, got {}", source, path(), rule.describe(), value.dump());
                    *v = text;
+                 },
+                 [&](std::vector<std::int64_t>* v) {
+                   const bool whole = value.is_array() &&
+                                      std::all_of(value.begin(), value.end(), [](const json& x) {
+                                        return x.is_number_integer();
+                                      });
+                   require(whole, "{}: {} must be a list of whole numbers, got {}", source, path(),
+                           value.dump());
+                   for (const json& element : value) check(element.get<double>());
+                   *v = value.get<std::vector<std::int64_t>>();
                  }},
       storage);
 }
@@ -224,7 +245,7 @@ std::string ConfigSchema::to_markdown() const {
     for (const Field& field : fields_) {
       if (field.section != section.name) continue;
       out << "| `" << field.key << "` | `" << toml_value(field.value()) << "` | "
-          << field.rule.describe() << " | "
+          << field.describe_rule() << " | "
           << (field.effect == Effect::kResults ? "results" : "speed only") << " | " << field.comment
           << " |\n";
     }

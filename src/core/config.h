@@ -18,7 +18,8 @@ namespace slift {
 // Whether changing a field can change the numbers that come out.
 enum class Effect { kResults, kSpeed };
 
-// What a value must satisfy. Numbers are bounded, strings are one of `choices` unless it is empty.
+// What a value must satisfy. Numbers are bounded, strings are one of `choices` unless it is empty;
+// of a list, every element.
 struct Rule {
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
@@ -35,7 +36,8 @@ Rule one_of(std::vector<std::string> choices);
 
 class ConfigSchema {
  public:
-  using Storage = std::variant<std::int64_t*, double*, bool*, std::string*>;
+  using Storage =
+      std::variant<std::int64_t*, double*, bool*, std::string*, std::vector<std::int64_t>*>;
 
   // The fields that follow belong to `[name]`; call before them. Fields before any section are
   // top-level keys.
@@ -45,7 +47,7 @@ class ConfigSchema {
   // Each throws UserError naming source, key, rule and value, and may leave fields half-applied.
   void apply_file(const std::filesystem::path& toml_file);
   void apply_text(const std::string& toml, const std::string& source);
-  void apply_setting(const std::string& assignment);  // "net.width=64"
+  void apply_setting(const std::string& assignment);  // "net.width=64", "net.widths=[32,64]"
   void apply_json(const nlohmann::json& object, const std::string& source);
 
   // Throws UserError naming the first field that changes results and whose value is not that of
@@ -69,6 +71,7 @@ class ConfigSchema {
 
     std::string path() const { return section.empty() ? key : section + "." + key; }
     nlohmann::json value() const;
+    std::string describe_rule() const;  // as Rule's, "numbers at least 1" for lists
     void assign(const nlohmann::json& value, const std::string& source) const;
   };
   const Field& find(const std::string& path, const std::string& source) const;

@@ -55,6 +55,21 @@ TEST_P(Activations, OddSizesAndStrides) {
   EXPECT_EQ(ops::activation(Activation::kGelu, x.narrow(0, 0, 0)).numel(), 0);
 }
 
+TEST_P(Activations, ChannelsLastStaysChannelsLast) {
+  const auto last = at::MemoryFormat::ChannelsLast;
+  const Tensor x = at::linspace(-3, 3, 2 * 3 * 4 * 5).view({2, 3, 4, 5}).to(GetParam());
+  const Tensor grad = at::linspace(-1, 2, x.numel()).view_as(x).to(GetParam());
+  const Tensor out = ops::activation(Activation::kGelu, x.contiguous(last));
+  EXPECT_TRUE(out.is_contiguous(last));
+  EXPECT_TRUE(at::allclose(out, ops::activation(Activation::kGelu, x), 1e-6, 1e-7));
+  const Tensor expected = ops::activation_backward(Activation::kGelu, x, grad);
+  // The gradient's own layout must not matter.
+  for (const Tensor& g : {grad, grad.contiguous(last)}) {
+    const Tensor back = ops::activation_backward(Activation::kGelu, x.contiguous(last), g);
+    EXPECT_TRUE(at::allclose(back, expected, 1e-6, 1e-7));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, Activations, testing::ValuesIn(test_devices()),
                          [](const auto& device) {
                            return device.param.is_cuda() ? "cuda" : "cpu";

@@ -75,12 +75,17 @@ namespace {
 
 bool has_kernel(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
 
+// `x` without gaps: channels-last stays channels-last, every other layout becomes row-major. Two
+// tensors packed `like` the same one have their elements in the same order.
+Tensor packed(const Tensor& x, const Tensor& like) {
+  return x.contiguous(like.suggest_memory_format());
+}
+
 }  // namespace
 
 Tensor activation(kernels::Activation f, const Tensor& x) {
   if (!has_kernel(x)) return f == kernels::Activation::kSilu ? at::silu(x) : at::gelu(x, "tanh");
-  const Tensor dense = x.contiguous();
-  check_dense(dense);
+  const Tensor dense = packed(x, x);
   Tensor out = at::empty_like(dense);
   at::parallel_for(0, dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
     kernels::cpu::activation(f, end - begin, dense.data_ptr<float>() + begin,
@@ -95,9 +100,8 @@ Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor&
     return f == kernels::Activation::kSilu ? at::silu_backward(grad_out, x)
                                            : at::gelu_backward(grad_out, x, "tanh");
   }
-  const Tensor dense = x.contiguous(), grad = grad_out.contiguous();
-  check_dense(dense);
-  check_dense(grad);
+  const Tensor dense = packed(x, x), grad = packed(grad_out, x);
+  TORCH_CHECK(has_kernel(grad), "activation_backward: expected a float32 CPU gradient");
   Tensor out = at::empty_like(dense);
   at::parallel_for(0, dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
     kernels::cpu::activation_backward(f, end - begin, dense.data_ptr<float>() + begin,

@@ -14,7 +14,7 @@ Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std
                    std::int64_t dim, kernels::LabelKind kind);
 
 // Elementwise f(x) and f'(x) grad_out for tensors of one shape, without autograd. Our kernel for
-// float32 on the CPU, LibTorch's elsewhere.
+// float32 on the CPU, LibTorch's elsewhere. Channels-last x gives a channels-last result.
 Tensor activation(kernels::Activation f, const Tensor& x);
 Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor& grad_out);
 

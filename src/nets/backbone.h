@@ -21,6 +21,7 @@ struct BackboneShape {
   std::int64_t label_dimension = 0;
 };
 
+// A new backbone's weights have no meaning until initialise() or a model file sets them.
 class Backbone : public torch::nn::Module {
  public:
   explicit Backbone(BackboneShape shape) : shape_(std::move(shape)) {}
@@ -39,12 +40,18 @@ class Backbone : public torch::nn::Module {
 
 struct BackboneEntry {
   std::string name, summary;
+  std::vector<std::string> keys;  // of [net], those that only this family has
   std::function<std::shared_ptr<Backbone>(const NetConfig&, const BackboneShape&)> make;
+  // A small net for the tests: settings as key=value, and states it takes.
+  std::vector<std::string> quick;
+  std::vector<std::int64_t> quick_state;
 };
 
+// All families; drives `net.kind` and the tests.
 const std::vector<BackboneEntry>& backbone_registry();
 
-// Throws UserError if the net does not go with the states (an MLP with fields).
+// Throws UserError if the net does not go with the states (an MLP with fields), or if a key of
+// another family was changed: it would do nothing.
 std::shared_ptr<Backbone> make_backbone(const NetConfig& config, const BackboneShape& shape);
 
 // "gelu" (tanh form) or "silu", elementwise.

@@ -4,10 +4,8 @@
 #include <torch/autograd.h>
 
 #include <cmath>
-#include <set>
 
 #include "../../tests/golden/mlp_golden.h"
-#include "core/errors.h"
 #include "core/random.h"
 
 namespace slift {
@@ -99,19 +97,6 @@ TEST(Mlp, GradientsAgreeWithDifferences) {
   }
 }
 
-TEST(Mlp, InitialWeightsAreAFunctionOfTheSeed) {
-  const BackboneShape shape{{2}, 1, 3};
-  Mlp a(config(2, 16), shape), b(config(2, 16), shape);
-  a.initialise(7);
-  b.initialise(8);
-  b.initialise(7);
-  const auto pa = a.parameters(), pb = b.parameters();
-  for (std::size_t i = 0; i < pa.size(); ++i) EXPECT_TRUE(at::equal(pa[i], pb[i])) << i;
-  b.initialise(8);
-  EXPECT_FALSE(at::equal(pa[0], pb[0]));
-  EXPECT_FALSE(at::equal(pa[2], pb[2]));
-}
-
 TEST(Mlp, InitialActivationsKeepTheirScale) {
   // The first layer's inputs have unit scale already, so that its gain starts a slow growth: SiLU
   // reaches 2 after five layers.
@@ -151,56 +136,6 @@ TEST(Mlp, DrawnWeightsHaveTheVarianceAskedFor) {
   const Tensor other = at::empty({300, 500});
   draw_weight(other, 3.0, 1, 1);
   EXPECT_FALSE(at::equal(weight, other));
-}
-
-TEST(Mlp, LabelAndEveryStateOfTheWindowMatter) {
-  Mlp net(config(1, 8), {{2}, 2, 3});
-  net.initialise(1);
-  const Tensor window = normals({1, 2, 2}, 0), label = normals({1, 3}, 1);
-  const Tensor out = net.forward(window, label);
-  EXPECT_EQ(out.sizes(), (std::vector<std::int64_t>{1, 2}));
-  for (std::int64_t i = 0; i < 2; ++i) {
-    Tensor moved = window.clone();
-    moved[0][i] += 1;
-    EXPECT_FALSE(at::equal(net.forward(moved, label), out)) << i;
-  }
-  EXPECT_FALSE(at::equal(net.forward(window, label + 1), out));
-}
-
-TEST(Mlp, WrongShapesAreABugOfTheCaller) {
-  Mlp net(config(1, 8), {{2}, 3, 4});
-  EXPECT_NO_THROW(net.forward(at::zeros({5, 3, 2}), at::zeros({5, 4})));
-  EXPECT_THROW(net.forward(at::zeros({5, 2, 2}), at::zeros({5, 4})), c10::Error);
-  EXPECT_THROW(net.forward(at::zeros({5, 3, 1}), at::zeros({5, 4})), c10::Error);
-  EXPECT_THROW(net.forward(at::zeros({5, 6}), at::zeros({5, 4})), c10::Error);
-  EXPECT_THROW(net.forward(at::zeros({5, 3, 2}), at::zeros({5, 3})), c10::Error);
-  EXPECT_THROW(net.forward(at::zeros({5, 3, 2}), at::zeros({4, 4})), c10::Error);
-  EXPECT_THROW(net.forward(at::zeros({5, 3, 2}), at::zeros({4})), c10::Error);
-}
-
-TEST(Backbones, NamesAreUniqueAndUnknownOnesNameTheNearest) {
-  std::set<std::string> names;
-  for (const BackboneEntry& entry : backbone_registry()) {
-    EXPECT_TRUE(names.insert(entry.name).second) << entry.name;
-    EXPECT_FALSE(entry.summary.empty()) << entry.name;
-  }
-  NetConfig net;
-  net.kind = "mpl";
-  try {
-    make_backbone(net, {{2}, 1, 0});
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("mlp"), std::string::npos) << error.what();
-  }
-}
-
-TEST(Backbones, AnMlpDoesNotTakeFields) {
-  try {
-    make_backbone(NetConfig{}, {{1, 8, 8}, 1, 0});
-    FAIL();
-  } catch (const UserError& error) {
-    EXPECT_NE(std::string(error.what()).find("net.kind"), std::string::npos) << error.what();
-  }
 }
 
 }  // namespace

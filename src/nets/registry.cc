@@ -1,12 +1,14 @@
 #include <torch/autograd.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "core/errors.h"
 #include "core/random.h"
 #include "kernels/ops.h"
 #include "nets/backbone.h"
 #include "nets/mlp.h"
+#include "nets/unet.h"
 
 namespace slift {
 
@@ -19,29 +21,73 @@ void NetConfig::bind(ConfigSchema& s) {
   s.field("output", &output, Effect::kResults,
           "what the network predicts: the scaled step to add to the last state, or the next state",
           one_of({"residual", "direct"}));
-  s.field("width", &width, Effect::kResults, "units of a hidden layer", within(1, 65536));
-  s.field("layers", &layers, Effect::kResults, "hidden layers", within(1, 64));
   s.field("activation", &activation, Effect::kResults, "gelu in its tanh form",
           one_of({"gelu", "silu"}));
   s.field("init_gain", &init_gain, Effect::kResults,
           "scale of the initial weights; 1 keeps activations at unit scale, less starts smoother",
           above(0));
+  s.field("width", &width, Effect::kResults, "mlp: units of a hidden layer", within(1, 65536));
+  s.field("layers", &layers, Effect::kResults, "mlp: hidden layers", within(1, 64));
+  s.field("widths", &widths, Effect::kResults,
+          "unet: channels of each level, finest first, multiples of 8; each next level halves the "
+          "field",
+          within(8, 16384));
+  s.field("padding", &padding, Effect::kResults,
+          "unet: what surrounds a field; circular for periodic systems",
+          one_of({"zeros", "circular"}));
+  s.field("label_width", &label_width, Effect::kResults, "unet: units of the embedded label",
+          within(1, 65536));
 }
 
 const std::vector<BackboneEntry>& backbone_registry() {
   static const std::vector<BackboneEntry> entries = {
-      {"mlp", "fully connected, for vector states",
+      {"mlp",
+       "fully connected, for vector states",
+       {"width", "layers"},
        [](const NetConfig& config, const BackboneShape& shape) -> std::shared_ptr<Backbone> {
          return std::make_shared<Mlp>(config, shape);
-       }},
+       },
+       {"net.width=16", "net.layers=2"},
+       {3}},
+      {"unet",
+       "convolutional with skips and FiLM, for fields",
+       {"widths", "padding", "label_width"},
+       [](const NetConfig& config, const BackboneShape& shape) -> std::shared_ptr<Backbone> {
+         return std::make_shared<Unet>(config, shape);
+       },
+       {"net.widths=[8,16]", "net.label_width=16"},
+       {2, 8, 6}},
   };
   return entries;
 }
 
+namespace {
+
+void refuse_keys_of_other_families(const NetConfig& config) {
+  NetConfig given = config, defaults;
+  ConfigSchema given_schema, default_schema;
+  given.bind(given_schema);
+  defaults.bind(default_schema);
+  const nlohmann::json now = given_schema.to_json().at("net"),
+                       before = default_schema.to_json().at("net");
+  for (const BackboneEntry& entry : backbone_registry()) {
+    if (entry.name == config.kind) continue;
+    for (const std::string& key : entry.keys) {
+      require(now.at(key) == before.at(key), "net.{} = {} is a key of net.kind = {}, not of {}",
+              key, now.at(key).dump(), entry.name, config.kind);
+    }
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<Backbone> make_backbone(const NetConfig& config, const BackboneShape& shape) {
   std::vector<std::string> names;
   for (const BackboneEntry& entry : backbone_registry()) {
-    if (entry.name == config.kind) return entry.make(config, shape);
+    if (entry.name == config.kind) {
+      refuse_keys_of_other_families(config);
+      return entry.make(config, shape);
+    }
     names.push_back(entry.name);
   }
   fail("net.kind: unknown network {}; the nearest is {}", config.kind,

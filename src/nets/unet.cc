@@ -1,0 +1,108 @@
+#include "nets/unet.h"
+
+#include "core/errors.h"
+
+namespace slift {
+namespace {
+
+constexpr std::size_t kMaxLevels = 16;
+
+void check(const std::vector<std::int64_t>& widths, const std::vector<std::int64_t>& state) {
+  require(state.size() == 3, "net.kind = unet goes with fields, the data have vector states");
+  require(!widths.empty() && widths.size() <= kMaxLevels,
+          "net.widths must name 1 to {} levels, got {}", kMaxLevels, widths.size());
+  for (const std::int64_t width : widths) {
+    require(width > 0 && width % NormActivation::kGroups == 0,
+            "net.widths must be multiples of {}, got {}", NormActivation::kGroups, width);
+  }
+  const std::int64_t unit = std::int64_t{1} << (widths.size() - 1);
+  require(state[1] % unit == 0 && state[2] % unit == 0,
+          "net.widths names {} levels: height and width of the fields must be multiples of {}, got "
+          "{} x {}",
+          widths.size(), unit, state[1], state[2]);
+}
+
+}  // namespace
+
+Unet::Unet(const NetConfig& config, const BackboneShape& shape)
+    : Backbone(shape), activation_(config.activation) {
+  const std::vector<std::int64_t>& widths = config.widths;
+  check(widths, shape.state);
+  const double gain = activation_gain(config.activation);
+  const std::int64_t channels = shape.state[0];
+  UnetStyle style{config.activation, config.padding == "circular", 0, config.init_gain};
+  if (shape.label_dimension > 0) {
+    style.label_width = config.label_width;
+    label1_ = register_module(
+        "label1",
+        std::make_shared<Linear>(shape.label_dimension, style.label_width, style.init_gain));
+    label2_ = register_module(
+        "label2",
+        std::make_shared<Linear>(style.label_width, style.label_width, gain * style.init_gain));
+  }
+  const auto convolution = [&](const std::string& name, const ConvolutionSpec& spec) {
+    return register_module(name, std::make_shared<Convolution>(spec, style));
+  };
+
+  stem_ = convolution("stem", {shape.window * channels, widths[0]});
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    const std::string level = std::to_string(i);
+    down_.push_back(make_pair("down" + level, widths[i], widths[i], style));
+    up_.push_back(make_pair("up" + level, 2 * widths[i], widths[i], style));
+    if (i + 1 == widths.size()) break;
+    shrink_.push_back(convolution("shrink" + level,
+                                  {.inputs = widths[i], .outputs = widths[i + 1], .stride = 2}));
+    grow_.push_back(convolution("grow" + level, {widths[i + 1], widths[i]}));
+  }
+  middle_ = make_pair("middle", widths.back(), widths.back(), style);
+  smooth_ = convolution("smooth", {widths[0], widths[0]});
+  merge_ = register_module("merge", std::make_shared<Block>(2 * widths[0], widths[0], style));
+  head_norm_ = register_module("head_norm", std::make_shared<NormActivation>(widths[0], style));
+  head_ = convolution("head", {widths[0], channels, 0.1 * gain});
+}
+
+Unet::BlockPair Unet::make_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
+                                const UnetStyle& style) {
+  return {register_module(name + "_block1", std::make_shared<Block>(inputs, width, style)),
+          register_module(name + "_block2", std::make_shared<Block>(inputs, width, style))};
+}
+
+void Unet::initialise(std::uint64_t seed) {
+  std::uint64_t index = 0;
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (auto* layer = dynamic_cast<Layer*>(module.get())) layer->initialise(seed, index++);
+  }
+}
+
+Tensor Unet::embed(const Tensor& label) const {
+  if (!label1_) return {};
+  const Tensor hidden = activate(label1_->forward(label), activation_);
+  return activate(label2_->forward(hidden), activation_);
+}
+
+Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) {
+  const Tensor e = embed(label);
+  const Tensor stem = stem_->forward(window.flatten(1, 2));
+  Tensor x = stem;
+  std::vector<Tensor> skips;
+  for (std::size_t i = 0; i < down_.size(); ++i) {
+    for (const auto& block : down_[i]) {
+      x = block->forward(x, e);
+      skips.push_back(x);
+    }
+    if (i < shrink_.size()) x = shrink_[i]->forward(x);
+  }
+  for (const auto& block : middle_) x = block->forward(x, e);
+  for (std::size_t i = up_.size(); i-- > 0;) {
+    for (const auto& block : up_[i]) {
+      x = block->forward(at::cat({x, skips.back()}, 1), e);
+      skips.pop_back();
+    }
+    if (i == 0) break;
+    x = grow_[i - 1]->forward(at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)}));
+  }
+  x = merge_->forward(at::cat({smooth_->forward(x), stem}, 1), e);
+  return head_->forward(head_norm_->forward(x)).contiguous();
+}
+
+}  // namespace slift

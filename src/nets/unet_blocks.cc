@@ -1,0 +1,123 @@
+#include "nets/unet_blocks.h"
+
+#include <torch/autograd.h>
+
+#include "nets/backbone.h"
+
+namespace slift {
+namespace {
+
+constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
+
+// LibTorch's own circular padding gives up channels-last and copies once per border under autograd.
+struct PadCircular : torch::autograd::Function<PadCircular> {
+  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) {
+    const std::int64_t height = x.size(2), width = x.size(3);
+    Tensor out =
+        at::empty({x.size(0), x.size(1), height + 2, width + 2}, x.options(), kChannelsLast);
+    out.narrow(2, 1, height).narrow(3, 1, width).copy_(x);
+    // The columns go last: they bring the corners.
+    out.select(2, 0).copy_(out.select(2, height));
+    out.select(2, height + 1).copy_(out.select(2, 1));
+    out.select(3, 0).copy_(out.select(3, width));
+    out.select(3, width + 1).copy_(out.select(3, 1));
+    return out;
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                 torch::autograd::variable_list grads) {
+    const Tensor& grad = grads[0];
+    const std::int64_t height = grad.size(2) - 2, width = grad.size(3) - 2;
+    Tensor sum = grad.narrow(2, 1, height).clone(kChannelsLast);
+    sum.select(2, height - 1).add_(grad.select(2, 0));
+    sum.select(2, 0).add_(grad.select(2, height + 1));
+    sum.select(3, width).add_(sum.select(3, 0));
+    sum.select(3, 1).add_(sum.select(3, width + 1));
+    return {sum.narrow(3, 1, width)};
+  }
+};
+
+}  // namespace
+
+Tensor pad_circular(const Tensor& x) { return PadCircular::apply(x); }
+
+Linear::Linear(std::int64_t inputs, std::int64_t outputs, double gain) : gain_(gain) {
+  weight_ = register_parameter("weight", at::empty({outputs, inputs}));
+  bias_ = register_parameter("bias", at::empty({outputs}));
+}
+
+void Linear::initialise(std::uint64_t seed, std::uint64_t index) {
+  torch::NoGradGuard no_grad;
+  draw_weight(weight_, gain_, seed, index);
+  bias_.zero_();
+}
+
+Tensor Linear::forward(const Tensor& x) const { return at::addmm(bias_, x, weight_.t()); }
+
+Convolution::Convolution(const ConvolutionSpec& spec, const UnetStyle& style)
+    : gain_(spec.gain * style.init_gain),
+      stride_(spec.stride),
+      border_(spec.kernel / 2),
+      circular_(style.circular && spec.kernel > 1) {
+  weight_ = register_parameter("weight",
+                               at::empty({spec.outputs, spec.inputs, spec.kernel, spec.kernel}));
+  bias_ = register_parameter("bias", at::empty({spec.outputs}));
+}
+
+void Convolution::initialise(std::uint64_t seed, std::uint64_t index) {
+  torch::NoGradGuard no_grad;
+  draw_weight(weight_, gain_, seed, index);
+  bias_.zero_();
+}
+
+Tensor Convolution::forward(const Tensor& x) const {
+  if (circular_) return at::conv2d(pad_circular(x), weight_, bias_, stride_);
+  return at::conv2d(x.contiguous(kChannelsLast), weight_, bias_, stride_, border_);
+}
+
+NormActivation::NormActivation(std::int64_t channels, const UnetStyle& style)
+    : activation_(style.activation) {
+  scale_ = register_parameter("scale", at::empty({channels}));
+  shift_ = register_parameter("shift", at::empty({channels}));
+}
+
+void NormActivation::initialise(std::uint64_t, std::uint64_t) {
+  torch::NoGradGuard no_grad;
+  scale_.fill_(1);
+  shift_.zero_();
+}
+
+Tensor NormActivation::forward(const Tensor& x, const Tensor& film) const {
+  Tensor h = at::group_norm(x, kGroups, scale_, shift_, /*eps=*/1e-5);
+  if (film.defined()) {
+    const std::vector<Tensor> parts = film.view({x.size(0), -1, 1, 1}).chunk(2, 1);
+    h = at::addcmul(parts[1], h, 1 + parts[0]);
+  }
+  return activate(h, activation_);
+}
+
+Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {
+  const double gain = activation_gain(style.activation);
+  norm1_ = register_module("norm1", std::make_shared<NormActivation>(inputs, style));
+  conv1_ = register_module(
+      "conv1", std::make_shared<Convolution>(ConvolutionSpec{inputs, outputs, gain}, style));
+  norm2_ = register_module("norm2", std::make_shared<NormActivation>(outputs, style));
+  if (style.label_width > 0) {
+    film_ = register_module(
+        "film", std::make_shared<Linear>(style.label_width, 2 * outputs, style.init_gain));
+  }
+  conv2_ = register_module(
+      "conv2", std::make_shared<Convolution>(ConvolutionSpec{outputs, outputs, gain}, style));
+  if (inputs != outputs) {
+    shortcut_ = register_module(
+        "shortcut", std::make_shared<Convolution>(
+                        ConvolutionSpec{.inputs = inputs, .outputs = outputs, .kernel = 1}, style));
+  }
+}
+
+Tensor Block::forward(const Tensor& x, const Tensor& e) const {
+  Tensor h = conv1_->forward(norm1_->forward(x));
+  h = conv2_->forward(norm2_->forward(h, film_ ? film_->forward(e) : Tensor()));
+  return h + (shortcut_ ? shortcut_->forward(x) : x);
+}
+
+}  // namespace slift

@@ -1,0 +1,97 @@
+// The parts a UNet is made of. Fields are [B, C, H, W], channels-last in memory.
+//
+// Nearly all of a UNet's time passes in Convolution and NormActivation; they are the places for
+// fused kernels.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tensor/torch_compat.h"
+
+namespace slift {
+
+// What all parts of one net share.
+struct UnetStyle {
+  std::string activation;
+  bool circular = false;         // fields are periodic; otherwise zeros surround them
+  std::int64_t label_width = 0;  // components of the embedded label; 0: there is no label
+  double init_gain = 1;          // on top of every part's own gain
+};
+
+// A part with parameters of its own, which are unset until initialise() or a copy fills them.
+class Layer : public torch::nn::Module {
+ public:
+  // Draws the parameters anew, as part number `index` of the net.
+  virtual void initialise(std::uint64_t seed, std::uint64_t index) = 0;
+};
+
+// y = W x + b: [B, inputs] -> [B, outputs]. Starts with W ~ N(0, gain^2 / inputs), b = 0.
+class Linear : public Layer {
+ public:
+  Linear(std::int64_t inputs, std::int64_t outputs, double gain);
+  void initialise(std::uint64_t seed, std::uint64_t index) override;
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  double gain_;
+  Tensor weight_, bias_;
+};
+
+struct ConvolutionSpec {
+  std::int64_t inputs, outputs;
+  double gain = 1;          // before the style's init_gain
+  std::int64_t kernel = 3;  // 3 x 3 with a border of one cell, or 1 x 1
+  std::int64_t stride = 1;  // 2 halves an even size: output i is centred on input 2 i
+};
+
+// Convolution with bias. Starts with W ~ N(0, gain^2 / (inputs kernel^2)), b = 0.
+class Convolution : public Layer {
+ public:
+  Convolution(const ConvolutionSpec& spec, const UnetStyle& style);
+  void initialise(std::uint64_t seed, std::uint64_t index) override;
+  Tensor forward(const Tensor& x) const;
+
+ private:
+  double gain_;
+  std::int64_t stride_, border_;
+  bool circular_;
+  Tensor weight_, bias_;
+};
+
+// act(g (1 + a) + b), with g the group norm of x (8 groups, affine, from 1 and 0) and (a, b) the
+// halves of `film` [B, 2 channels], one value per channel; an undefined `film` is a = b = 0.
+class NormActivation : public Layer {
+ public:
+  static constexpr std::int64_t kGroups = 8;  // must divide `channels`
+
+  NormActivation(std::int64_t channels, const UnetStyle& style);
+  void initialise(std::uint64_t seed, std::uint64_t index) override;
+  Tensor forward(const Tensor& x, const Tensor& film = {}) const;
+
+ private:
+  std::string activation_;
+  Tensor scale_, shift_;
+};
+
+// shortcut(x) + conv2(norm2(conv1(norm1(x)), film(e))); the shortcut is 1 x 1 if the number of
+// channels changes, else the identity. Without a label there is no film.
+class Block : public torch::nn::Module {
+ public:
+  Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style);
+  // x [B, inputs, H, W], e [B, label_width] (undefined without a label) -> [B, outputs, H, W].
+  Tensor forward(const Tensor& x, const Tensor& e) const;
+
+ private:
+  std::shared_ptr<NormActivation> norm1_, norm2_;
+  std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;
+  std::shared_ptr<Linear> film_;
+};
+
+// Surrounds a periodic field by one cell of its images: [B, C, H, W] -> [B, C, H + 2, W + 2].
+Tensor pad_circular(const Tensor& x);
+
+}  // namespace slift
