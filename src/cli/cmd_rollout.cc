@@ -12,7 +12,7 @@ namespace slift::cli {
 
 void declare_rollout(CLI::App& app) {
   struct Options {
-    std::string run, init, out, device = "cpu";
+    std::string run, init, out, device = "cpu", precision = "fp32";
     RolloutOptions rollout;
   };
   auto o = std::make_shared<Options>();
@@ -36,10 +36,13 @@ void declare_rollout(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--device", o->device, "cpu or cuda")->capture_default_str();
+  app.add_option("--precision", o->precision, "fp32, or with cuda tf32 or bf16")
+      ->capture_default_str();
   app.add_option("--out,-o", o->out, "Trajectory file; default RUN/rollout.h5");
   app.callback([o] {
     TransitionModel model = load_model(model_path(o->run));
     model.to(resolve_device(o->device));
+    model.set_precision(o->precision);
     if (o->init.empty()) o->init = model.spec().data.value("path", "");
     require(!o->init.empty(), "--init: name a trajectory file to start from");
     const TrajectoryReader initial(o->init);

@@ -73,6 +73,7 @@ void declare_train(CLI::App& app) {
                   {"loss", result.loss},
                   {"gauge", result.gauge.verdict()},
                   {"fitted_share", result.gauge.fitted_share()},
+                  {"fitted_ratio", result.gauge.fitted_ratio()},
                   {"spread_ratio", result.gauge.spread_ratio()},
                   {"seconds", result.seconds}},
                  fmt::format("{}: loss {:.3e} after {} iterations, {}\n{}", result.model.string(),

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,12 +31,17 @@ class Backbone : public torch::nn::Module {
   Tensor forward(const Tensor& window, const Tensor& label);
   const BackboneShape& shape() const { return shape_; }
 
+  // The type of activations, and of weights where they meet them: forward_impl() gets its inputs in
+  // it. Weights are stored in float32 whatever it is. Until set, it is the type of the inputs.
+  void set_compute_type(at::ScalarType type) { compute_type_ = type; }
+
   // Draws all weights anew, as a function of `seed` alone.
   virtual void initialise(std::uint64_t seed) = 0;
 
  private:
   virtual Tensor forward_impl(const Tensor& window, const Tensor& label) = 0;
   BackboneShape shape_;
+  std::optional<at::ScalarType> compute_type_;
 };
 
 struct BackboneEntry {

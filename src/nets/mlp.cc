@@ -34,7 +34,8 @@ void Mlp::initialise(std::uint64_t seed) {
 Tensor Mlp::forward_impl(const Tensor& window, const Tensor& label) {
   Tensor x = at::cat({window.flatten(1), label}, 1);
   for (std::size_t i = 0; i < weights_.size(); ++i) {
-    x = at::addmm(biases_[i], x, weights_[i].t());
+    const at::ScalarType type = x.scalar_type();
+    x = at::addmm(biases_[i].to(type), x, weights_[i].to(type).t());
     if (i + 1 < weights_.size()) x = activate(x, activation_);
   }
   return x;

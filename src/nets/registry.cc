@@ -103,7 +103,8 @@ Tensor Backbone::forward(const Tensor& window, const Tensor& label) {
                   label.size(1) == shape_.label_dimension,
               "backbone: label ", label.sizes(), ", expected [", window.size(0), ", ",
               shape_.label_dimension, "]");
-  return forward_impl(window, label);
+  const at::ScalarType given = window.scalar_type(), type = compute_type_.value_or(given);
+  return forward_impl(window.to(type), label.to(type)).to(given);
 }
 
 namespace {

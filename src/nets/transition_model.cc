@@ -3,6 +3,7 @@
 #include <torch/autograd.h>
 
 #include "core/errors.h"
+#include "tensor/runtime.h"
 #include "tensor/safetensors.h"
 
 namespace slift {
@@ -103,6 +104,14 @@ void TransitionModel::to(const at::Device& device) {
   mean_ = mean_.to(device);
   std_ = std_.to(device);
   delta_std_ = delta_std_.to(device);
+}
+
+void TransitionModel::set_precision(const std::string& precision) {
+  require(precision == "fp32" || precision == "tf32" || precision == "bf16",
+          "precision must be fp32, tf32 or bf16, got {}", precision);
+  require(precision == "fp32" || device().is_cuda(), "precision {} needs --device cuda", precision);
+  allow_tf32(precision == "tf32");
+  backbone_->set_compute_type(precision == "bf16" ? at::kBFloat16 : at::kFloat);
 }
 
 std::int64_t TransitionModel::parameter_count() const {

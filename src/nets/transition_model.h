@@ -44,6 +44,9 @@ class TransitionModel {
   Tensor scaled_target(const Tensor& window, const Tensor& next) const;
 
   void to(const at::Device& device);
+  // Of the network's arithmetic: "fp32", or on a GPU "tf32" or "bf16"; states and weights remain
+  // float32. UserError if the model's device cannot do it. TF32 is a switch of the whole process.
+  void set_precision(const std::string& precision);
   at::Device device() const { return mean_.device(); }
   const ModelSpec& spec() const { return spec_; }
   Backbone& backbone() const { return *backbone_; }

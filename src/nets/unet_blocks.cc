@@ -51,7 +51,10 @@ void Linear::initialise(std::uint64_t seed, std::uint64_t index) {
   bias_.zero_();
 }
 
-Tensor Linear::forward(const Tensor& x) const { return at::addmm(bias_, x, weight_.t()); }
+Tensor Linear::forward(const Tensor& x) const {
+  const at::ScalarType type = x.scalar_type();
+  return at::addmm(bias_.to(type), x, weight_.to(type).t());
+}
 
 Convolution::Convolution(const ConvolutionSpec& spec, const UnetStyle& style)
     : gain_(spec.gain * style.init_gain),
@@ -70,8 +73,9 @@ void Convolution::initialise(std::uint64_t seed, std::uint64_t index) {
 }
 
 Tensor Convolution::forward(const Tensor& x) const {
-  if (circular_) return at::conv2d(pad_circular(x), weight_, bias_, stride_);
-  return at::conv2d(x.contiguous(kChannelsLast), weight_, bias_, stride_, border_);
+  const Tensor weight = weight_.to(x.scalar_type()), bias = bias_.to(x.scalar_type());
+  if (circular_) return at::conv2d(pad_circular(x), weight, bias, stride_);
+  return at::conv2d(x.contiguous(kChannelsLast), weight, bias, stride_, border_);
 }
 
 NormActivation::NormActivation(std::int64_t channels, const UnetStyle& style)
@@ -87,7 +91,8 @@ void NormActivation::initialise(std::uint64_t, std::uint64_t) {
 }
 
 Tensor NormActivation::forward(const Tensor& x, const Tensor& film) const {
-  Tensor h = at::group_norm(x, kGroups, scale_, shift_, /*eps=*/1e-5);
+  const at::ScalarType type = x.scalar_type();
+  Tensor h = at::group_norm(x, kGroups, scale_.to(type), shift_.to(type), /*eps=*/1e-5);
   if (film.defined()) {
     const std::vector<Tensor> parts = film.view({x.size(0), -1, 1, 1}).chunk(2, 1);
     h = at::addcmul(parts[1], h, 1 + parts[0]);

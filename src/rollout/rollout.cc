@@ -16,7 +16,11 @@ namespace slift {
 namespace {
 
 // Rows of one network evaluation. On the CPU small blocks spread over threads; a GPU wants many.
-std::int64_t block_rows(const at::Device& device) { return device.is_cuda() ? 4096 : 64; }
+std::int64_t block_rows(const TransitionModel& model) {
+  const bool vectors = model.spec().state_shape.size() == 1;
+  if (model.device().is_cuda()) return vectors ? 4096 : 64;
+  return vectors ? 64 : 4;
+}
 
 // The part of one block that lies in the chunk: rows begin .. end-1, members base+begin ...
 struct Block {
@@ -77,7 +81,7 @@ void require_finite_members(std::span<const float> states, std::int64_t first, s
 
 void roll_out_chunk(const TransitionModel& model, const RolloutOptions& options, std::int64_t first,
                     std::int64_t count, std::span<const float> initial, std::span<float> out) {
-  const std::int64_t rows = block_rows(model.device());
+  const std::int64_t rows = block_rows(model);
   std::vector<Block> blocks;
   for (std::int64_t base = first / rows * rows; base < first + count; base += rows) {
     blocks.push_back(

@@ -37,8 +37,15 @@ at::Device resolve_device(const std::string& name) {
   fail("device cuda: this slift was built without CUDA");
 #else
   require(torch::cuda::is_available(), "device cuda: no usable GPU on this machine");
+  at::globalContext().setDeterministicCuDNN(true);
+  allow_tf32(false);
   return at::Device(at::kCUDA, 0);
 #endif
+}
+
+void allow_tf32(bool allowed) {
+  at::globalContext().setAllowTF32CuDNN(allowed);
+  at::globalContext().setAllowTF32CuBLAS(allowed);
 }
 
 void set_threads(std::int64_t threads) {

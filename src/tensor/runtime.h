@@ -8,8 +8,13 @@
 
 namespace slift {
 
-// "cpu" or "cuda"; UserError if this machine or build has no such device.
+// "cpu" or "cuda"; UserError if this machine or build has no such device. Makes cuDNN choose
+// algorithms that give the same bits every time, in full float32.
 at::Device resolve_device(const std::string& name);
+
+// Whether CUDA may round the inputs of float32 products and convolutions to 11 bits. Not allowed
+// until asked for.
+void allow_tf32(bool allowed);
 
 // Threads for LibTorch, OpenBLAS and parallel_for; 0 means all cores.
 void set_threads(std::int64_t threads);

@@ -10,15 +10,15 @@ namespace {
 
 constexpr std::int64_t kFreshLabels = 8;
 
-// Below this share of the targets' variance the training labels count as interpolated.
-constexpr double kInterpolated = 0.05;
-// Below this share of the conditional variance the labels count as ignored.
+// Below this share of the conditional variance the training labels count as interpolated ...
+constexpr double kInterpolated = 0.2;
+// ... and a spread below this share as none.
 constexpr double kCollapsed = 0.1;
 
 }  // namespace
 
 std::string GaugeReading::verdict() const {
-  if (fitted_share() < kInterpolated) return "interpolating";
+  if (fitted_ratio() < kInterpolated) return "interpolating";
   return spread_ratio() < kCollapsed ? "mean collapse" : "not yet interpolating";
 }
 

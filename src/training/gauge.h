@@ -24,6 +24,7 @@ struct GaugeReading {
   double variance = 0;  // of the targets around their mean
 
   double fitted_share() const { return fitted / variance; }
+  double fitted_ratio() const { return fitted / conditional; }
   double spread_ratio() const { return spread / conditional; }
 
   // "interpolating", "mean collapse" or "not yet interpolating".

@@ -52,8 +52,6 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
   require(config.batch % parts == 0,
           "train.batch = {} must be a multiple of train.accumulate = {} times the {} ranks",
           config.batch, config.accumulate, ranks.size());
-  require(config.precision == "fp32" || device_.is_cuda(),
-          "train.precision = {} needs --device cuda", config.precision);
   const std::int64_t members = config.members > 0 ? config.members : available;
   const auto seed = static_cast<std::uint64_t>(config.seed);
   feed_ = std::make_unique<BatchFeed>(reader_, members, config.net.window, seed,
@@ -61,6 +59,7 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
                                       device_);
   model_ = std::make_unique<TransitionModel>(build_model(config, reader_, members));
   model_->to(device_);
+  model_->set_precision(config.precision);
   optimizer_ = std::make_unique<Optimizer>(model_->backbone().parameters(), config);
   labels_ = {seed, config.label_dimension, parse_label_kind(config.label_kind)};
   probe_ = feed_->get(0, probe_rows(config, reader_.info()));

@@ -162,6 +162,33 @@ TEST_F(TrainerTest, LossIsTheRegressionOnOneFixedLabelPerTransition) {
   }
 }
 
+TEST_F(TrainerTest, AccumulatingPartsIsTheSameStep) {
+  LoneTrainer whole(config_);
+  config_.accumulate = 4;
+  LoneTrainer parts(config_);
+  for (int i = 0; i < 10; ++i) {
+    const double loss = whole.step();
+    EXPECT_NEAR(parts.step(), loss, 1e-5 * loss);
+  }
+  const auto a = whole->optimizer().state(), b = parts->optimizer().state();
+  for (const auto& [name, tensor] : a) {
+    EXPECT_TRUE(at::allclose(tensor, b.at(name), 1e-4, 1e-6)) << name;
+  }
+  config_.accumulate = 3;
+  EXPECT_TRUE(contains(error_of([&] { LoneTrainer refused(config_); }), "train.accumulate = 3"));
+}
+
+TEST_F(TrainerTest, AveragedWeightsAreLentAndTakenBack) {
+  LoneTrainer trainer(config_);
+  for (int i = 0; i < 5; ++i) trainer.step();
+  const Tensor before = trainer->model().backbone().parameters()[0].clone();
+  trainer->with_averaged_weights([&](const TransitionModel& model) {
+    EXPECT_TRUE(at::equal(model.backbone().parameters()[0], trainer->optimizer().ema()[0]));
+    EXPECT_FALSE(at::equal(model.backbone().parameters()[0], before));
+  });
+  EXPECT_TRUE(at::equal(trainer->model().backbone().parameters()[0], before));
+}
+
 TEST_F(TrainerTest, SameSeedSameBits) {
   LoneTrainer a(config_), b(config_);
   config_.seed = 6;

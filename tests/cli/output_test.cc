@@ -29,7 +29,8 @@ TEST_F(OutputTest, EveryCommandHasItsKeys) {
               {"out", "members", "steps", "state_shape"});
   expect_keys(
       json_of({"train", path("small.toml"), "-o", path("json-run"), "--set", "train.iterations=3"}),
-      {"run", "model", "iterations", "parameters", "loss", "seconds"});
+      {"run", "model", "iterations", "parameters", "loss", "gauge", "fitted_share", "fitted_ratio",
+       "spread_ratio", "seconds"});
   expect_keys(json_of({"rollout", path("json-run"), "-m", "64"}),
               {"out", "members", "steps", "seed", "init"});
   const auto evaluation = json_of({"evaluate", path("json-run"), "--truth", path("test.h5")});
