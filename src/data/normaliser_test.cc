@@ -9,21 +9,13 @@
 #include "core/errors.h"
 #include "core/random.h"
 #include "core/testing.h"
+#include "data/testing.h"
 
 namespace slift {
 namespace {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-TrajectoryInfo make_info(std::int64_t members, std::int64_t steps,
-                         std::vector<std::int64_t> state_shape) {
-  TrajectoryInfo info;
-  info.members = members;
-  info.steps = steps;
-  info.state_shape = std::move(state_shape);
-  return info;
-}
 
 double deviation(const std::vector<double>& x) {
   double mean = 0, squares = 0;

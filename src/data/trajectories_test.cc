@@ -10,21 +10,13 @@
 #include "core/random.h"
 #include "core/testing.h"
 #include "data/hdf5.h"
+#include "data/testing.h"
 
 namespace slift {
 namespace {
 
 namespace fs = std::filesystem;
 using Names = std::vector<std::string>;
-
-TrajectoryInfo make_info(std::int64_t members, std::int64_t steps,
-                         std::vector<std::int64_t> state_shape) {
-  TrajectoryInfo info;
-  info.members = members;
-  info.steps = steps;
-  info.state_shape = std::move(state_shape);
-  return info;
-}
 
 std::size_t size_of(const TrajectoryInfo& info, std::int64_t members) {
   return static_cast<std::size_t>(members * info.trajectory_size());

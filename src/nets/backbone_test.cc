@@ -8,21 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "core/random.h"
 #include "core/testing.h"
+#include "nets/testing.h"
 #include "nets/transition_model.h"
 
 namespace slift {
 namespace {
 
 constexpr std::int64_t kWindow = 2, kLabel = 3;
-
-Tensor normals(const std::vector<std::int64_t>& shape, std::uint64_t index) {
-  Tensor values = at::empty(shape, at::kFloat);
-  fill_normal({3, Purpose::kSystemNoise, index, 0},
-              {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())});
-  return values;
-}
 
 // Sets the number of threads, back again at the end.
 class Threads {

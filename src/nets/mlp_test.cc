@@ -6,17 +6,10 @@
 #include <cmath>
 
 #include "../../tests/golden/mlp_golden.h"
-#include "core/random.h"
+#include "nets/testing.h"
 
 namespace slift {
 namespace {
-
-Tensor normals(std::vector<std::int64_t> shape, std::uint64_t index) {
-  Tensor values = at::empty(shape, at::kFloat);
-  fill_normal({3, Purpose::kSystemNoise, index, 0},
-              {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())});
-  return values;
-}
 
 NetConfig config(std::int64_t layers, std::int64_t width, const std::string& activation = "gelu") {
   NetConfig net;
@@ -26,14 +19,12 @@ NetConfig config(std::int64_t layers, std::int64_t width, const std::string& act
   return net;
 }
 
-double root_mean_square(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
-
 // The net of tests/golden/mlp_golden.py.
-struct GoldenCase {
+struct MlpGoldenCase {
   Mlp net;
   Tensor window, label;
 
-  GoldenCase(const std::string& activation, at::ScalarType type)
+  MlpGoldenCase(const std::string& activation, at::ScalarType type)
       : net(config(golden::kMlpLayers, golden::kMlpWidth, activation),
             {{golden::kMlpState}, golden::kMlpWindow, golden::kMlpLabel}) {
     torch::NoGradGuard no_grad;
@@ -60,7 +51,7 @@ TEST(Mlp, ForwardAgreesWithGoldenValues) {
     const auto& expected = activation == "gelu" ? golden::kMlpGelu : golden::kMlpSilu;
     // Sums of 8 terms of order 1 through three layers: some ten roundings.
     for (const auto& [type, tolerance] : {std::pair{at::kDouble, 1e-14}, {at::kFloat, 3e-6}}) {
-      GoldenCase golden(activation, type);
+      MlpGoldenCase golden(activation, type);
       const Tensor got = golden.net.forward(golden.window, golden.label).to(at::kDouble);
       for (std::int64_t b = 0; b < golden::kMlpBatch; ++b) {
         for (std::int64_t j = 0; j < golden::kMlpState; ++j) {
@@ -73,7 +64,7 @@ TEST(Mlp, ForwardAgreesWithGoldenValues) {
 
 TEST(Mlp, GradientsAgreeWithDifferences) {
   for (const std::string activation : {"gelu", "silu"}) {
-    GoldenCase golden(activation, at::kDouble);
+    MlpGoldenCase golden(activation, at::kDouble);
     const auto loss = [&] {
       return golden.net.forward(golden.window, golden.label).square().mean();
     };

@@ -7,8 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "core/random.h"
 #include "core/testing.h"
+#include "nets/testing.h"
 #include "tensor/test_devices.h"
 
 namespace slift {
@@ -16,14 +16,6 @@ namespace {
 
 using nlohmann::json;
 
-Tensor normals(std::vector<std::int64_t> shape, std::uint64_t index) {
-  Tensor values = at::empty(shape, at::kFloat);
-  fill_normal({3, Purpose::kSystemNoise, index, 0},
-              {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())});
-  return values;
-}
-
-double root_mean_square(const Tensor& x) { return x.square().mean().sqrt().item<double>(); }
 double largest(const Tensor& x) { return x.abs().max().item<double>(); }
 
 NetConfig config(std::vector<std::int64_t> widths, const std::string& padding = "zeros",
@@ -37,9 +29,9 @@ NetConfig config(std::vector<std::int64_t> widths, const std::string& padding = 
 }
 
 // A net and inputs of tests/golden/unet_golden.py.
-class GoldenCase {
+class UnetGoldenCase {
  public:
-  GoldenCase(const json& values, at::ScalarType type, at::Device device)
+  UnetGoldenCase(const json& values, at::ScalarType type, at::Device device)
       : values_(values), net_(config_of(values), shape_of(values)) {
     torch::NoGradGuard no_grad;
     net_.to(at::kDouble);
@@ -126,7 +118,7 @@ class UnetOnDevice : public testing::TestWithParam<at::Device> {
 TEST_P(UnetOnDevice, ForwardAgreesWithGoldenValues) {
   for (const json& values : golden_cases()) {
     for (const auto& [type, tolerance] : types()) {
-      GoldenCase golden(values, type, GetParam());
+      UnetGoldenCase golden(values, type, GetParam());
       const Tensor got = golden.forward().detach().to(at::kCPU, at::kDouble).flatten();
       const auto expected = values.at("output").get<std::vector<double>>();
       const Tensor want = at::tensor(expected, at::kDouble);
@@ -138,7 +130,7 @@ TEST_P(UnetOnDevice, ForwardAgreesWithGoldenValues) {
 TEST_P(UnetOnDevice, GradientsAgreeWithGoldenValues) {
   for (const json& values : golden_cases()) {
     for (const auto& [type, tolerance] : types()) {
-      GoldenCase golden(values, type, GetParam());
+      UnetGoldenCase golden(values, type, GetParam());
       golden.loss(golden.forward()).backward();
       for (const json& entry : values.at("gradients")) {
         const auto name = entry.at("name").get<std::string>();
@@ -159,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, UnetOnDevice, testing::ValuesIn(test_devices()
 
 TEST(Unet, GradientsAgreeWithDifferences) {
   for (const json& values : golden_cases()) {
-    GoldenCase golden(values, at::kDouble, at::kCPU);
+    UnetGoldenCase golden(values, at::kDouble, at::kCPU);
     golden.loss(golden.forward()).backward();
     torch::NoGradGuard no_grad;
     // The slope along a random direction in the space of all parameters and inputs.

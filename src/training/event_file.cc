@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kPrefix = "events.out.tfevents.";
+constexpr const char* kEventPrefix = "events.out.tfevents.";
 
 // Protocol buffer fields (https://protobuf.dev/programming-guides/encoding): a key, which is the
 // field number and the wire type, then the value. All numbers are little-endian.
@@ -80,14 +80,14 @@ std::uint32_t crc32c(std::string_view data) {
 std::vector<fs::path> EventFile::all_in(const fs::path& folder) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with(kPrefix)) found.push_back(entry.path());
+    if (entry.path().filename().string().starts_with(kEventPrefix)) found.push_back(entry.path());
   }
   return found;
 }
 
 EventFile::EventFile(const fs::path& folder)
-    : path_(folder /
-            fmt::format("{}{:010}.{}.slift", kPrefix, static_cast<std::int64_t>(now()), getpid())),
+    : path_(folder / fmt::format("{}{:010}.{}.slift", kEventPrefix,
+                                 static_cast<std::int64_t>(now()), getpid())),
       out_(path_, std::ios::binary | std::ios::app) {
   std::string event = event_start();
   append_bytes(event, 3, "brain.Event:2");
