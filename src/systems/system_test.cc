@@ -151,22 +151,33 @@ TEST_P(EverySystem, FileHoldsTheSameTrajectories) {
   EXPECT_TRUE(same_bits(stored, direct));
 }
 
-TEST_P(EverySystem, CudaAgreesOrIsRefused) {
-  if (!cuda_usable()) {
-    std::vector<float> one(static_cast<std::size_t>(system_->describe().trajectory_size()));
-    EXPECT_THROW(system_->simulate({0, 0, 1, one, {}}, Device::kCuda), UserError);
-    return;
-  }
-  const std::vector<float> cpu = simulate(*system_, kSeed, kMembers);
+// The two devices' trajectories of the first members, to 1e-4 of their largest value.
+void expect_cuda_agrees(System& system, std::int64_t members) {
+  std::vector<float> cpu(static_cast<std::size_t>(members * system.describe().trajectory_size()));
   std::vector<float> cuda(cpu.size());
-  system_->simulate({kSeed, 0, kMembers, cuda, {}}, Device::kCuda);
+  system.simulate({kSeed, 0, members, cpu, {}});
+  system.simulate({kSeed, 0, members, cuda, {}}, Device::kCuda);
   double difference = 0, scale = 0;
   for (std::size_t i = 0; i < cpu.size(); ++i) {
     difference = std::max(difference, std::abs(static_cast<double>(cpu[i]) - cuda[i]));
     scale = std::max(scale, std::abs(static_cast<double>(cpu[i])));
   }
   EXPECT_LT(difference, 1e-4 * scale);
+  testing::Test::RecordProperty("relative_difference", std::to_string(difference / scale));
 }
+
+TEST_P(EverySystem, CudaAgreesOrIsRefused) {
+  if (cuda_usable()) {
+    expect_cuda_agrees(*system_, kMembers);
+    return;
+  }
+  std::vector<float> one(static_cast<std::size_t>(system_->describe().trajectory_size()));
+  EXPECT_THROW(system_->simulate({0, 0, 1, one, {}}, Device::kCuda), UserError);
+}
+
+#ifdef SLIFT_WITH_CUDA
+TEST_P(EverySystem, CudaAgreesAtFullSize) { expect_cuda_agrees(*make_system(GetParam()), 8); }
+#endif
 
 std::vector<std::string> names() {
   std::vector<std::string> result;

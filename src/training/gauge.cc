@@ -31,10 +31,9 @@ std::string GaugeReading::in_words() const {
             "iterations are needed"
           : "samples will be under-dispersed; more iterations or a larger network would help";
   return fmt::format(
-      "{}: the loss on training labels is {:.2g} of the data's variance, fresh labels spread "
-      "{:.2g} "
-      "of the conditional variance; {}",
-      kind, fitted_share(), spread_ratio(), advice);
+      "{}: of the conditional variance, the loss on training labels is {:.2g} and fresh labels "
+      "spread {:.2g}; {}",
+      kind, fitted_ratio(), spread_ratio(), advice);
 }
 
 GaugeReading read_gauge(const TransitionModel& model, const DeviceBatch& probe,
