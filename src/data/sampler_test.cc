@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "core/errors.h"
 #include "core/testing.h"
@@ -114,6 +115,20 @@ TEST_P(SamplerTest, PoolsHoldFewTrajectories) {
   if (width_ > 1000) {
     EXPECT_NE(members, all(3)) << "trajectories must be walked in random order";
   }
+}
+
+TEST_P(SamplerTest, PoolsAreShuffledEachInItsOwnWay) {
+  // Pools of one trajectory: the order of its steps is that of the pool's shuffle.
+  const auto visited = order(sampler(1), kTransitions, 1);
+  std::set<std::vector<std::int64_t>> orders;
+  for (std::size_t first = 0; first < visited.size(); first += kSteps - 1) {
+    std::vector<std::int64_t> steps;
+    for (std::size_t i = first; i < first + kSteps - 1; ++i) {
+      steps.push_back(visited[i] % (kSteps - 1));
+    }
+    orders.insert(steps);
+  }
+  EXPECT_GT(orders.size(), 5u) << "11 pools, 120 possible orders";
 }
 
 TEST_P(SamplerTest, BatchIsADirectGather) {
