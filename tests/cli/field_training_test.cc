@@ -117,6 +117,7 @@ TEST_F(FieldTrainingTest, ATimeBudgetEndsTheRunAndValidationShowsItsQuality) {
   }
   EXPECT_EQ(last.at("step"), told.at("iterations"));
   EXPECT_LT(last.at("lr").get<double>(), 1e-6) << "the schedule is fitted to the time";
+  EXPECT_GT(first_rate, 1e-6) << "and does not start at its end";
   for (const char* score : {"w2", "w2_ratio", "wct", "wct_ratio"}) {
     EXPECT_GE(last.at("validation").at(score).get<double>(), 0) << score;
   }
