@@ -31,10 +31,17 @@ target_link_libraries(slift_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(slift_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${torch_flags}>)
 
-# Data-parallel training goes through LibTorch's Gloo, whose headers are a package of their own.
+# Data-parallel training goes through LibTorch's Gloo (CPUs) and NCCL (GPUs), whose headers are
+# packages of their own; PyTorch's wheels put NCCL's beside LibTorch.
 find_path(GLOO_INCLUDE gloo/rendezvous/store.h)
 if(NOT GLOO_INCLUDE)
-  message(STATUS "slift: Gloo headers not found, training will use one process")
+  message(STATUS "slift: Gloo headers not found, training on CPUs will use one process")
+endif()
+if(SLIFT_CUDA)
+  find_path(NCCL_INCLUDE nccl.h PATHS ${TORCH_INSTALL_PREFIX}/../nvidia/nccl/include)
+  if(NOT NCCL_INCLUDE)
+    message(STATUS "slift: NCCL's header not found, training will use one GPU")
+  endif()
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -40,7 +40,7 @@ void declare_doctor(CLI::App& app) {
                                    {"cuda_built", cuda_built},
                                    {"cuda_usable", cuda_usable},
                                    {"cuda_devices", cuda_usable ? torch::cuda::device_count() : 0},
-                                   {"ranks", can_use_ranks()},
+                                   {"ranks", rank_backends()},
                                    {"hdf5", hdf5},
                                    {"report_charts", charts},
                                    {"warnings", warnings}};
@@ -57,8 +57,9 @@ void declare_doctor(CLI::App& app) {
     line("CUDA", !cuda_built   ? "not built in (cmake --preset cuda)"
                  : cuda_usable ? fmt::format("{} device(s)", torch::cuda::device_count())
                                : "built in, but no usable GPU here");
-    line("ranks", can_use_ranks() ? "training can use several processes"
-                                  : "one process: build with libgloo-dev for more");
+    line("ranks", rank_backends().empty()
+                      ? "one process: build with libgloo-dev or NCCL's header for more"
+                      : "training can use several processes (" + rank_backends() + ")");
     line("HDF5", hdf5);
     line("report charts", charts ? "yes" : "no");
     for (const std::string& warning : warnings) line("warning", warning);

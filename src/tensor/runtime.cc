@@ -4,6 +4,9 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <torch/cuda.h>
+#ifdef SLIFT_WITH_CUDA
+#include <c10/cuda/CUDAFunctions.h>
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -30,16 +33,21 @@ int openblas_parallel() {
 
 }  // namespace
 
-at::Device resolve_device(const std::string& name) {
+at::Device resolve_device(const std::string& name, [[maybe_unused]] int index) {
   if (name == "cpu") return at::kCPU;
   require(name == "cuda", "device must be cpu or cuda, got {}", name);
 #ifndef SLIFT_WITH_CUDA
   fail("device cuda: this slift was built without CUDA");
 #else
   require(torch::cuda::is_available(), "device cuda: no usable GPU on this machine");
+  const auto count = static_cast<int>(torch::cuda::device_count());
+  require(index < count, "device cuda: GPU {} is asked for (one for each rank), there are {}",
+          index, count);
   at::globalContext().setDeterministicCuDNN(true);
   allow_tf32(false);
-  return at::Device(at::kCUDA, 0);
+  const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+  c10::cuda::set_device(device.index());
+  return device;
 #endif
 }
 

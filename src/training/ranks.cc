@@ -1,13 +1,20 @@
 #include "training/ranks.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 
 #include "core/errors.h"
 
+#if defined(SLIFT_WITH_GLOO) || defined(SLIFT_WITH_NCCL)
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#endif
 #ifdef SLIFT_WITH_GLOO
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#endif
+#ifdef SLIFT_WITH_NCCL
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
 namespace slift {
@@ -45,20 +52,60 @@ RankInfo RankInfo::from_environment() {
   return {};
 }
 
-#ifdef SLIFT_WITH_GLOO
-
-bool can_use_ranks() { return true; }
+#if defined(SLIFT_WITH_GLOO) || defined(SLIFT_WITH_NCCL)
 
 struct Ranks::Connection {
   c10::intrusive_ptr<c10d::TCPStore> store;
-  c10::intrusive_ptr<c10d::ProcessGroupGloo> group;
+  std::function<void(Tensor&)> add_up;  // over all processes, in place
 };
 
-Ranks::Ranks(const RankInfo& info) : info_(info) {
-  if (info.size == 1) return;
+namespace {
+
+// A lost process closes its connections, which Gloo notices at once; this long may the leader take
+// for a validation or a checkpoint.
+constexpr std::chrono::minutes kPatience{30};
+
+template <typename Group>
+std::function<void(Tensor&)> summing(const c10::intrusive_ptr<Group>& group) {
+  return [group](Tensor& tensor) {
+    std::vector<Tensor> list = {tensor};
+    group->allreduce(list)->wait();
+  };
+}
+
+std::function<void(Tensor&)> connect(const c10::intrusive_ptr<c10d::Store>& store,
+                                     const RankInfo& info, const at::Device& device,
+                                     [[maybe_unused]] const std::string& host) {
+  if (device.is_cuda()) {
+#ifdef SLIFT_WITH_NCCL
+    auto options = c10d::ProcessGroupNCCL::Options::create();
+    options->timeout = kPatience;
+    return summing(
+        c10::make_intrusive<c10d::ProcessGroupNCCL>(store, info.rank, info.size, options));
+#else
+    fail("started as rank {} of {}, but this build has no NCCL to connect GPUs", info.rank,
+         info.size);
+#endif
+  }
+#ifdef SLIFT_WITH_GLOO
+  auto options = c10d::ProcessGroupGloo::Options::create();
+  options->timeout = kPatience;
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(host));
+  return summing(c10::make_intrusive<c10d::ProcessGroupGloo>(store, info.rank, info.size, options));
+#else
+  fail("started as rank {} of {}, but this build has no Gloo to connect CPUs", info.rank,
+       info.size);
+#endif
+}
+
+}  // namespace
+
+Ranks::Ranks(const RankInfo& info, const at::Device& device) : info_(info), device_(device) {
+  const auto chosen_port = read_integer("MASTER_PORT");
+  if (info.size == 1 && !chosen_port) return;
   const char* address = std::getenv("MASTER_ADDR");
   const std::string host = address != nullptr ? address : "127.0.0.1";
-  const int port = read_integer("MASTER_PORT").value_or(29500);
+  const int port = chosen_port.value_or(29500);
   require(port > 0 && port < 65536, "environment variable MASTER_PORT must be a port, got {}",
           port);
   connection_ = std::make_unique<Connection>();
@@ -69,13 +116,7 @@ Ranks::Ranks(const RankInfo& info) : info_(info) {
     store.numWorkers = info.size;
     store.timeout = std::chrono::seconds(60);
     connection_->store = c10::make_intrusive<c10d::TCPStore>(host, store);
-    auto options = c10d::ProcessGroupGloo::Options::create();
-    // A lost process closes its connections and is noticed at once; this long may the leader take
-    // for a validation or a checkpoint.
-    options->timeout = std::chrono::minutes(30);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(host));
-    connection_->group = c10::make_intrusive<c10d::ProcessGroupGloo>(connection_->store, info.rank,
-                                                                     info.size, options);
+    connection_->add_up = connect(connection_->store, info, device, host);
   } catch (const UserError&) {
     throw;
   } catch (const std::exception& error) {
@@ -89,10 +130,9 @@ void Ranks::average(const std::vector<Tensor>& tensors) {
   if (!connection_) return;
   std::vector<Tensor> flat;
   for (const Tensor& t : tensors) flat.push_back(t.reshape({-1}));
-  const Tensor all = at::cat(flat);
-  std::vector<Tensor> host = {all.to(at::kCPU)};
+  Tensor all = at::cat(flat);
   try {
-    connection_->group->allreduce(host)->wait();
+    connection_->add_up(all);
   } catch (const std::exception& error) {
     const std::string what = error.what();
     throw std::runtime_error(
@@ -100,31 +140,44 @@ void Ranks::average(const std::vector<Tensor>& tensors) {
                     "checkpoint with --resume",
                     info_.rank, info_.size, what.substr(0, what.find('\n'))));
   }
-  const Tensor mean = host[0].div_(info_.size).to(all.device());
+  all.div_(info_.size);
   std::int64_t first = 0;
   for (const Tensor& t : tensors) {
-    t.copy_(mean.narrow(0, first, t.numel()).view_as(t));
+    t.copy_(all.narrow(0, first, t.numel()).view_as(t));
     first += t.numel();
   }
 }
 
 #else
 
-bool can_use_ranks() { return false; }
-
 struct Ranks::Connection {};
 
-Ranks::Ranks(const RankInfo& info) : info_(info) {
-  require(info.size == 1, "started as rank {} of {}, but this build has no Gloo", info.rank,
-          info.size);
+Ranks::Ranks(const RankInfo& info, const at::Device& device) : info_(info), device_(device) {
+  require(info.size == 1, "started as rank {} of {}, but this build has neither Gloo nor NCCL",
+          info.rank, info.size);
 }
 
 void Ranks::average(const std::vector<Tensor>&) {}
 
 #endif
 
+std::string rank_backends() {
+  std::string names;
+#ifdef SLIFT_WITH_GLOO
+  names += "Gloo";
+#endif
+#ifdef SLIFT_WITH_NCCL
+  names += names.empty() ? "NCCL" : ", NCCL";
+#endif
+  return names;
+}
+
 Ranks::~Ranks() = default;
 
-void Ranks::wait_for_all() { average({at::zeros({1})}); }
+void Ranks::wait_for_all() {
+  const Tensor token = at::zeros({1}, at::device(device_));
+  average({token});
+  token.item<float>();  // on a GPU the call above only queues work
+}
 
 }  // namespace slift

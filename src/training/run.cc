@@ -7,6 +7,7 @@
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
+#include "tensor/runtime.h"
 #include "training/checkpoint.h"
 #include "training/run_log.h"
 #include "training/trainer.h"
@@ -247,7 +248,8 @@ class Run {
 
 TrainResult train(const TrainConfig& config, const TrainOptions& options) {
   require(!config.path.empty(), "data.path is not set: name a trajectory file in the config");
-  Ranks ranks(RankInfo::from_environment());
+  const RankInfo info = RankInfo::from_environment();
+  Ranks ranks(info, resolve_device(config.device, info.local_rank));
   std::optional<QuietProgress> quiet;
   if (!ranks.leads()) quiet.emplace();
   return Run(config, options, ranks).execute();

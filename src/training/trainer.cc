@@ -42,7 +42,7 @@ std::int64_t probe_rows(const TrainConfig& config, const TrajectoryInfo& info) {
 Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
     : config_(config),
       ranks_(ranks),
-      device_(resolve_device(config.device)),
+      device_(ranks.device()),
       reader_(config.path),
       loss_(make_loss(config.loss)) {
   const std::int64_t available = reader_.info().members;
@@ -79,7 +79,7 @@ Tensor Trainer::step(double phase, bool& stop) {
     total = i == 0 ? loss.detach() : total + loss.detach();
   }
   phase_ = phase;
-  if (ranks_.size() > 1) exchange(total, stop);
+  if (ranks_.connected()) exchange(total, stop);
   rate_ = config_.lr * schedule(iteration_, config_.warmup, phase_);
   gradient_norm_ = optimizer_->step(rate_);
   ++iteration_;

@@ -69,7 +69,7 @@ class LoneTrainer {
 
  private:
   double iterations_;
-  Ranks ranks_{RankInfo{}};
+  Ranks ranks_{RankInfo{}, at::kCPU};
   Trainer trainer_;
 };
 
