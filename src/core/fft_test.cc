@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <thread>
 #include <utility>
 
 namespace slift {
@@ -82,6 +84,24 @@ TEST(ComplexFft, WavesGoToTheirRowsAndColumns) {
     if (at == std::pair(-kRows, kWidth - kColumns)) expected = std::polar(60.0, -kPhase);
     EXPECT_LT(std::abs(field[static_cast<std::size_t>(i)] - expected), 1e-12) << i;
   }
+}
+
+TEST(Fft, ManyThreadsMayPlan) {
+  std::vector<std::thread> threads;
+  std::atomic<int> right = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int side = 2; side < 40; ++side) {
+        const RealFft2d<double> real(side, 10 + t);
+        const ComplexFft2d complex(10 + t, side);
+        ComplexFft2d::Field field(complex.size(), 1);
+        complex.forward(field);
+        right += std::abs(field[0] - static_cast<double>(field.size())) < 1e-9 ? 1 : 0;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(right, 4 * 38);
 }
 
 }  // namespace
