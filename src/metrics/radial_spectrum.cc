@@ -22,9 +22,10 @@ RadialSpectrum::RadialSpectrum(std::int64_t height, std::int64_t width)
     const auto y = static_cast<double>(std::min(row, height - row));
     for (std::int64_t column = 0; column < fft_.columns(); ++column) {
       const std::int64_t rounded = std::llround(std::hypot(y, static_cast<double>(column)));
-      const bool own_mirror = column == 0 || 2 * column == width;  // or within its column
+      // The first column holds its own mirror image, and so does the last if the width is even.
+      const bool unmirrored = column > 0 && 2 * column < width;
       modes_.push_back(
-          {static_cast<std::int32_t>(std::min(rounded, bins_ - 1)), own_mirror ? 1 : 2});
+          {static_cast<std::int32_t>(std::min(rounded, bins_ - 1)), unmirrored ? 2 : 1});
     }
   }
 }
