@@ -6,24 +6,10 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "core/random.h"
+#include "metrics/testing.h"
 
 namespace slift {
 namespace {
-
-using Values = std::vector<float>;
-
-Values normals(std::size_t n, std::uint64_t index, float mean = 0, float scale = 1) {
-  Values x(n);
-  fill_normal({11, Purpose::kBootstrap, index, 0}, x);
-  for (float& v : x) v = mean + scale * v;
-  return x;
-}
-
-Values sorted(Values x) {
-  std::sort(x.begin(), x.end());
-  return x;
-}
 
 TEST(Wasserstein, ShiftAndScale) {
   // Halves and quarters are exact in float32, so the distances are too.
@@ -58,30 +44,22 @@ TEST(Wasserstein, RepeatedSamplesAreTheSameDistribution) {
   const Values a = sorted(normals(97, 0)), b = sorted(normals(64, 1, 0.3f, 2));
   const double expected = w2_squared_sorted(a, b);
   for (const std::size_t k : {2u, 3u, 7u}) {
-    Values repeated;
-    for (const float x : a) repeated.insert(repeated.end(), k, x);
-    EXPECT_EQ(w2_squared_sorted(a, repeated), 0.0);
-    EXPECT_NEAR(w2_squared_sorted(repeated, b), expected, 1e-12);
+    const Values copies = repeated(a, Values(a.size(), static_cast<float>(k)));
+    EXPECT_EQ(w2_squared_sorted(a, copies), 0.0);
+    EXPECT_NEAR(w2_squared_sorted(copies, b), expected, 1e-12);
   }
 }
 
 TEST(Wasserstein, WeightsEqualRepetitions) {
   const Values a = sorted(normals(60, 0)), b = sorted(normals(45, 1, 0.3f, 2));
   for (std::uint64_t trial = 0; trial < 20; ++trial) {
-    Values uniform(a.size() + b.size()), weight[2], repeated[2];
-    fill_uniform({trial, Purpose::kBootstrap, 2, 0}, uniform);
-    for (std::size_t i = 0; i < uniform.size(); ++i) {
-      const int side = i < a.size() ? 0 : 1;
-      const float w = std::floor(4 * uniform[i]);  // 0 .. 3, mostly; first and last may be 0
-      weight[side].push_back(w);
-      repeated[side].insert(repeated[side].end(), static_cast<std::size_t>(w),
-                            side == 0 ? a[i] : b[i - a.size()]);
-    }
-    const double expected = w2_squared_sorted(repeated[0], repeated[1]);
-    EXPECT_NEAR(w2_squared_sorted(a, weight[0], b, weight[1]), expected, 1e-12);
+    const Values weight_a = multiplicities(a.size(), 2 * trial);
+    Values weight_b = multiplicities(b.size(), 2 * trial + 1);
+    const double expected = w2_squared_sorted(repeated(a, weight_a), repeated(b, weight_b));
+    EXPECT_NEAR(w2_squared_sorted(a, weight_a, b, weight_b), expected, 1e-12);
     // Only the proportions matter.
-    for (float& w : weight[1]) w *= 0.3f;
-    EXPECT_NEAR(w2_squared_sorted(a, weight[0], b, weight[1]), expected, 1e-6);
+    for (float& w : weight_b) w *= 0.3f;
+    EXPECT_NEAR(w2_squared_sorted(a, weight_a, b, weight_b), expected, 1e-6);
   }
 }
 

@@ -13,21 +13,18 @@
 // 2e-3).
 #pragma once
 
-#include <fftw3.h>
-
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <vector>
 
+#include "core/fft.h"
 #include "core/random.h"
 
 namespace slift {
 
 class MaternField {
  public:
-  // Fields of grid x grid cells. All at least 1 cell, sigma at least 0. Plans FFTs: construct one
-  // at a time.
+  // Fields of grid x grid cells. All at least 1 cell, sigma at least 0.
   MaternField(std::int64_t grid, double sigma, double length);
 
   // Two independent fields of grid * grid values, row by row. Functions of the stream alone.
@@ -39,17 +36,10 @@ class MaternField {
   std::int64_t torus() const { return torus_; }
 
  private:
-  struct FreeFftw {
-    void operator()(fftw_complex* buffer) const { fftw_free(buffer); }
-    void operator()(fftw_plan plan) const { fftw_destroy_plan(plan); }
-  };
-  using Buffer = std::unique_ptr<fftw_complex[], FreeFftw>;
-  Buffer make_buffer() const;
-
   std::int64_t grid_, torus_;
+  ComplexFft2d fft_;  // of the torus
   double covariance_error_ = 0;
   std::vector<double> amplitude_;  // of each Fourier mode
-  std::unique_ptr<fftw_plan_s, FreeFftw> plan_;
 };
 
 }  // namespace slift

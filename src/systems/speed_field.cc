@@ -26,7 +26,7 @@ void for_each_wave(std::int64_t n, const Body& body) {
 }  // namespace
 
 SpeedField::SpeedField(std::int64_t grid, double peak, double variance)
-    : fft_(grid), filter_(fft_.spectrum_size(), -std::numeric_limits<double>::infinity()) {
+    : fft_(grid, grid), filter_(fft_.spectrum_size(), -std::numeric_limits<double>::infinity()) {
   // By logarithms, so that no choice of peak and variance underflows to an all-zero filter.
   for_each_wave(grid, [&](std::size_t i, std::int32_t kx, std::int32_t ky) {
     const bool nyquist = 2 * kx == grid || 2 * ky == grid;
@@ -52,7 +52,7 @@ RealFft2d<double>::Spectrum SpeedField::filtered_noise(std::uint64_t seed, std::
 SpeedField::Pair SpeedField::divergence_free_pair(std::uint64_t seed, std::uint64_t index) const {
   RealFft2d<double>::Spectrum x = filtered_noise(seed, index, 0),
                               y = filtered_noise(seed, index, 1);
-  for_each_wave(fft_.n(), [&](std::size_t i, std::int32_t kx, std::int32_t ky) {
+  for_each_wave(fft_.height(), [&](std::size_t i, std::int32_t kx, std::int32_t ky) {
     if (kx == 0 && ky == 0) return;
     const std::complex<double> along =
         (static_cast<double>(kx) * x[i] + static_cast<double>(ky) * y[i]) /

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "systems/real_fft.h"
+#include "core/fft.h"
 
 namespace slift {
 

@@ -53,7 +53,7 @@ TEST(SpeedField, IsTheScaledSumOfThePair) {
 
 TEST(SpeedField, PairIsDivergenceFree) {
   for (const std::int64_t grid : {16, 27, 256}) {  // on the small ones the shortest waves count
-    const RealFft2d<double> fft(grid);
+    const RealFft2d<double> fft(grid, grid);
     const SpeedField::Pair pair = SpeedField(grid, 2, 0.5).divergence_free_pair(5, 1);
     Spectrum x(fft.spectrum_size()), y(fft.spectrum_size());
     fft.forward(pair.x, x);
@@ -91,7 +91,7 @@ Spectra measure(double peak, double variance, const Key& key) {
   constexpr std::int64_t n = 32;
   constexpr std::uint64_t samples = 200;
   const SpeedField field(n, peak, variance);
-  const RealFft2d<double> fft(n);
+  const RealFft2d<double> fft(n, n);
   Spectrum x(fft.spectrum_size()), y(fft.spectrum_size());
   Spectra result;
   for (std::uint64_t sample = 0; sample < samples; ++sample) {

@@ -21,7 +21,7 @@ WaveState WaveSolver::start(std::span<const float> speed, std::span<const float>
 
 void WaveSolver::apply_laplacian(WaveState& state) const {
   fft_.forward(state.u, state.spectrum);
-  const auto n = static_cast<std::int32_t>(fft_.n()),
+  const auto n = static_cast<std::int32_t>(fft_.height()),
              columns = static_cast<std::int32_t>(fft_.columns());
   std::complex<float>* value = state.spectrum.data();
   for (std::int32_t row = 0; row < n; ++row) {

@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <span>
 
-#include "systems/real_fft.h"
+#include "core/fft.h"
 
 namespace slift {
 
@@ -32,7 +32,7 @@ struct WaveState {
 
 class WaveSolver {
  public:
-  WaveSolver(std::int64_t grid, double dt) : fft_(grid), dt_(static_cast<float>(dt)) {}
+  WaveSolver(std::int64_t grid, double dt) : fft_(grid, grid), dt_(static_cast<float>(dt)) {}
 
   // The largest dt for which no wave grows: 2 / (c_max k_max) with c_max = 1 and k_max the length
   // of the grid's largest wave vector.
