@@ -90,6 +90,8 @@ class TrajectoryWriter {
   TrajectoryWriter(const std::filesystem::path& path, TrajectoryInfo info, std::string work = {});
   ~TrajectoryWriter();
 
+  const TrajectoryInfo& info() const { return info_; }
+
   // Whole trajectories first .. first+count-1 from states[count * trajectory_size()].
   void write(std::int64_t first, std::int64_t count, std::span<const float> states);
   // The same, of their states step .. step+steps-1 only.
