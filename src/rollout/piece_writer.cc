@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 #include "core/errors.h"
@@ -27,6 +29,14 @@ std::span<const float> values_of(const Piece& piece, std::int64_t begin, std::in
 }
 
 }  // namespace
+
+Tensor Piece::view(const std::vector<std::int64_t>& state_shape) const {
+  std::vector<std::int64_t> shape = {count, states};
+  shape.insert(shape.end(), state_shape.begin(), state_shape.end());
+  const std::int64_t size =
+      std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+  return values.narrow(0, 0, size).view(shape);
+}
 
 PieceWriter::PieceWriter(TrajectoryWriter& writer, const StateMap& map, const Setup& setup)
     : writer_(writer), map_(map), setup_(setup), finished_(writer.recorded()) {

@@ -26,8 +26,10 @@ namespace slift {
 // The states step .. step+states-1, counted as stored, of members first .. first+count-1 of a file.
 struct Piece {
   std::int64_t first = 0, count = 0, step = 0, states = 0;
-  Tensor values;               // the first count * states * state_size floats of a host buffer
-  std::function<void()> wait;  // returns when `values` have arrived; empty if they have
+  Tensor values;               // a float32 buffer on the host; view() is at its beginning
+  std::function<void()> wait;  // returns when the values have arrived; empty if they have
+
+  Tensor view(const std::vector<std::int64_t>& state_shape) const;  // [count, states, state...]
 };
 
 class PieceWriter {

@@ -1,12 +1,16 @@
 #include "rollout/rollout.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/Event.h>
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/errors.h"
 #include "core/interrupt.h"
@@ -14,9 +18,6 @@
 #include "core/progress.h"
 #include "rollout/chunk.h"
 #include "rollout/piece_writer.h"
-#ifdef SLIFT_WITH_CUDA
-#include <ATen/cuda/CUDAEvent.h>
-#endif
 
 namespace slift {
 
@@ -104,15 +105,14 @@ Tensor read_initial(const TrajectoryReader& reader, const RolloutOptions& option
 }
 
 // A function that returns when the GPU has done what it was given so far; empty without one.
-std::function<void()> arrival([[maybe_unused]] const at::Device& device) {
-#ifdef SLIFT_WITH_CUDA
-  if (device.is_cuda()) {
-    const auto event = std::make_shared<at::cuda::CUDAEvent>();
-    event->record();
-    return [event] { event->synchronize(); };
-  }
-#endif
-  return {};
+std::function<void()> arrival(const at::Device& device) {
+  if (!device.is_cuda()) return {};
+  const auto event = std::make_shared<c10::Event>(device.type());
+  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  // LibTorch before 2.5 cannot wait for a generic event.
+  return [event] {
+    while (!event->query()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  };
 }
 
 void check(const ModelSpec& spec, const TrajectoryReader& initial, const RolloutOptions& options) {
@@ -203,11 +203,7 @@ TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryRe
         piece.count = count;
         piece.step = step;
         piece.states = std::min(cut.states, info.steps - step);
-        std::vector<std::int64_t> shape = {count, piece.states};
-        shape.insert(shape.end(), spec.state_shape.begin(), spec.state_shape.end());
-        const Tensor values =
-            piece.values.narrow(0, 0, count * piece.states * state_size).view(shape);
-        chunk.advance(step * options.every, options.every, values, on_steps);
+        chunk.advance(step * options.every, options.every, piece.view(spec.state_shape), on_steps);
         piece.wait = arrival(model.device());
         pieces.put(std::move(piece));
       }
