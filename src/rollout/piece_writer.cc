@@ -14,7 +14,7 @@ namespace slift {
 namespace {
 
 constexpr std::int64_t kSliceFloats = 1 << 20;     // mapped at a time
-constexpr std::chrono::milliseconds kRecord{250};  // a sync each: not after every small chunk
+constexpr std::chrono::milliseconds kRecord{100};  // a sync each: not after every small chunk
 
 // A plain loop over bits, which compilers vectorise.
 bool all_finite(std::span<const float> values) {
