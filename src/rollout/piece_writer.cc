@@ -91,10 +91,9 @@ void PieceWriter::run() {
     lock.unlock();
     try {
       write(piece);
-      const auto now = std::chrono::steady_clock::now();
-      if (finished_ > writer_.recorded() && now - recorded > kRecord) {
+      if (finished_ > writer_.recorded() && std::chrono::steady_clock::now() - recorded > kRecord) {
         writer_.record(finished_);
-        recorded = now;
+        recorded = std::chrono::steady_clock::now();
       }
     } catch (...) {
       lock.lock();
