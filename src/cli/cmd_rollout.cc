@@ -9,30 +9,62 @@
 #include "tensor/runtime.h"
 
 namespace slift::cli {
+namespace {
+
+// "N": members 0 .. N-1; "A:B": members A .. B-1.
+void parse_members(const std::string& text, RolloutOptions& options) {
+  const auto colon = text.find(':');
+  const auto number = [&](const std::string& digits) {
+    const bool valid = !digits.empty() && digits.size() <= 12 &&
+                       digits.find_first_not_of("0123456789") == std::string::npos;
+    require(valid, "--members must be N or A:B with whole numbers below 10^12, got {}", text);
+    return std::stoll(digits);
+  };
+  const std::int64_t begin = colon == std::string::npos ? 0 : number(text.substr(0, colon));
+  const std::int64_t end = number(colon == std::string::npos ? text : text.substr(colon + 1));
+  require(begin < end, "--members must name at least one member, got {}", text);
+  options.first_member = begin;
+  options.members = end - begin;
+}
+
+}  // namespace
 
 void declare_rollout(CLI::App& app) {
   struct Options {
-    std::string run, init, out, device = "cpu", precision = "fp32";
+    std::string run, init, out, members = "1024", device = "cpu", precision = "fp32";
+    std::vector<std::string> fields;
     RolloutOptions rollout;
   };
   auto o = std::make_shared<Options>();
-  o->rollout.members = 1024;
   o->rollout.steps = 0;
   app.add_option("run", o->run, "Run folder or model file")->required();
   app.add_option("--init", o->init,
-                 "Trajectory file whose first states the members start from; default: the "
-                 "training data");
+                 "Trajectory file whose first states the members start from, one after the other "
+                 "and over again; default: the training data");
   app.add_option("--first", o->rollout.first_initial, "Start at this trajectory of --init")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--members,-m", o->rollout.members, "Members of the ensemble")
+  app.add_option("--branches", o->rollout.branches,
+                 "Consecutive members that start from the same trajectory")
       ->capture_default_str()
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->check(CLI::PositiveNumber);
+  app.add_flag("--first-window", o->rollout.first_window,
+               "Start from as many true states as the model's window has, instead of the first one "
+               "repeated");
+  app.add_option("--members,-m", o->members,
+                 "Members of the ensemble; A:B for members A to B-1, the same as in a full run")
+      ->capture_default_str();
   app.add_option("--steps,-n", o->rollout.steps, "Steps; default: as in --init")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  app.add_option("--every", o->rollout.every, "Store every so many steps only")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  app.add_option("--fields", o->fields, "Store these components or channels only, e.g. u,v")
+      ->delimiter(',');
   app.add_option("--seed,-s", o->rollout.seed, "Seed of the labels")->capture_default_str();
   app.add_option("--chunk", o->rollout.chunk,
-                 "Members in memory at a time; changes no result; 0: what fits in 256 MiB")
+                 "Members computed together, rounded up to blocks of the network; changes no "
+                 "result; 0: chosen")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
   app.add_option("--device", o->device, "cpu or cuda")->capture_default_str();
@@ -40,6 +72,7 @@ void declare_rollout(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--out,-o", o->out, "Trajectory file; default RUN/rollout.h5");
   app.callback([o] {
+    parse_members(o->members, o->rollout);
     TransitionModel model = load_model(model_path(o->run));
     model.to(resolve_device(o->device));
     model.set_precision(o->precision);
@@ -53,10 +86,14 @@ void declare_rollout(CLI::App& app) {
               "--out: is needed when a model file is given instead of a run folder");
       o->out = (std::filesystem::path(o->run) / "rollout.h5").string();
     }
-    const TrajectoryInfo info = roll_out_to_file(model, initial, o->rollout, o->out);
+    const TrajectoryInfo states = rollout_info(model.spec(), o->rollout);
+    const StateMap map = o->fields.empty() ? keep_all(states) : keep_fields(states, o->fields);
+    const TrajectoryInfo info = roll_out_to_file(model, initial, o->rollout, map, o->out);
     print_result({{"out", o->out},
                   {"members", info.members},
-                  {"steps", info.steps - 1},
+                  {"first_member", info.first_member},
+                  {"steps", o->rollout.steps},
+                  {"every", o->rollout.every},
                   {"seed", o->rollout.seed},
                   {"init", o->init}},
                  fmt::format("{}: {}", o->out, info.describe_shape()));

@@ -29,7 +29,7 @@ PartialFile::PartialFile(fs::path final_path) : final_(std::move(final_path)) {
 }
 
 PartialFile::~PartialFile() {
-  if (committed_) return;
+  if (kept_) return;
   std::error_code ignored;
   fs::remove(partial_, ignored);
 }
@@ -39,7 +39,7 @@ void PartialFile::commit() {
   std::error_code error;
   fs::rename(partial_, final_, error);
   require(!error, "{}: cannot rename: {}", final_.string(), error.message());
-  committed_ = true;
+  kept_ = true;
   sync_to_disk(final_.has_parent_path() ? final_.parent_path() : fs::path("."));
 }
 

@@ -7,7 +7,8 @@
 namespace slift {
 
 // Owns the path `final.partial` while something is written there. commit() syncs it and renames it
-// over `final`; without commit() the destructor removes it, so a failure leaves nothing behind.
+// over `final`; without commit() the destructor removes it, so a failure leaves nothing behind,
+// unless keep() said that somebody will go on with it.
 class PartialFile {
  public:
   // Creates missing parent folders. Throws UserError when that is impossible.
@@ -19,10 +20,11 @@ class PartialFile {
   const std::filesystem::path& path() const { return partial_; }
   const std::filesystem::path& final_path() const { return final_; }
   void commit();
+  void keep() { kept_ = true; }
 
  private:
   std::filesystem::path final_, partial_;
-  bool committed_ = false;
+  bool kept_ = false;  // or renamed
 };
 
 // Writes `content` to `path` through a PartialFile.

@@ -1,8 +1,15 @@
 #include "data/trajectories.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <utility>
 
 #include "core/errors.h"
 #include "data/hdf5.h"
@@ -17,10 +24,8 @@ constexpr const char* kFormat = "slift-trajectories";
 constexpr std::uint64_t kVersion = 1;
 constexpr const char* kStates = "/states";
 constexpr const char* kMedia = "/media";
-
-// Chunks hold whole trajectories, at least this many bytes of them: a chunk per 568-byte Duffing
-// trajectory would spend more on HDF5's index than on data.
-constexpr std::int64_t kMinChunkBytes = 64 << 10;
+constexpr std::int64_t kFloatBytes = sizeof(float);
+static_assert(std::endian::native == std::endian::little, "files are little-endian");
 
 std::vector<std::int64_t> joined(std::vector<std::int64_t> head,
                                  const std::vector<std::int64_t>& tail) {
@@ -32,39 +37,43 @@ std::int64_t product(const std::vector<std::int64_t>& shape) {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
 }
 
-// Reads or writes the box [offset, offset + box) of a data set; one of the two pointers is null.
-// Missing offsets are 0; offset[0] and box[0] count trajectories.
-void transfer(hid_t dataset, std::vector<std::int64_t> offset, const std::vector<std::int64_t>& box,
-              float* read_to, const float* write_from, const std::string& path) {
+// Reads the box [offset, offset + box) of a data set. Missing offsets are 0; offset[0] and box[0]
+// count trajectories.
+void read_box(hid_t dataset, std::vector<std::int64_t> offset, const std::vector<std::int64_t>& box,
+              float* out, const std::string& path) {
+  const hdf5::Lock lock;
   offset.resize(box.size(), 0);
   const hdf5::Handle file_space = hdf5::select_box(dataset, offset, box);
   const std::vector<hsize_t> dims(box.begin(), box.end());
   const hdf5::Handle memory_space(
       H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr), H5Sclose);
-  const herr_t result =
-      read_to != nullptr
-          ? H5Dread(dataset, H5T_NATIVE_FLOAT, memory_space, file_space, H5P_DEFAULT, read_to)
-          : H5Dwrite(dataset, H5T_NATIVE_FLOAT, memory_space, file_space, H5P_DEFAULT, write_from);
-  require(result >= 0, "{}: cannot {} trajectories {} to {}: {}", path,
-          read_to != nullptr ? "read" : "write", offset[0], offset[0] + box[0] - 1,
+  require(H5Dread(dataset, H5T_NATIVE_FLOAT, memory_space, file_space, H5P_DEFAULT, out) >= 0,
+          "{}: cannot read trajectories {} to {}: {}", path, offset[0], offset[0] + box[0] - 1,
           hdf5::last_error());
 }
 
-// A float32 data set in chunks of `chunk_members` whole trajectories.
-hdf5::Handle create_dataset(hid_t file, const char* name, const std::vector<std::int64_t>& shape,
-                            std::int64_t chunk_members, const std::string& path) {
+// A contiguous float32 data set that has its place in the file from the start. What is never
+// written is a hole, which reads as zeros.
+void create_dataset(hid_t file, const char* name, const std::vector<std::int64_t>& shape,
+                    const std::string& path) {
   const std::vector<hsize_t> dims(shape.begin(), shape.end());
-  std::vector<hsize_t> chunk = dims;
-  chunk[0] = static_cast<hsize_t>(chunk_members);
   const hdf5::Handle properties(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
-  H5Pset_chunk(properties, static_cast<int>(chunk.size()), chunk.data());
+  H5Pset_alloc_time(properties, H5D_ALLOC_TIME_EARLY);
+  H5Pset_fill_time(properties, H5D_FILL_TIME_NEVER);
+  H5Pset_obj_track_times(properties, false);  // equal content makes equal files
   const hdf5::Handle space(H5Screate_simple(static_cast<int>(dims.size()), dims.data(), nullptr),
                            H5Sclose);
-  hdf5::Handle dataset(
+  const hdf5::Handle dataset(
       H5Dcreate2(file, name, H5T_IEEE_F32LE, space, H5P_DEFAULT, properties, H5P_DEFAULT),
       H5Dclose);
   require(dataset.valid(), "{}: cannot create {}: {}", path, name, hdf5::last_error());
-  return dataset;
+}
+
+// Where the values of a data set begin in its file.
+std::int64_t place_of(hid_t file, const char* name, const std::string& path) {
+  const haddr_t place = H5Dget_offset(hdf5::open_dataset(file, name, path));
+  require(place != HADDR_UNDEF, "{}: {} has no place in the file", path, name);
+  return static_cast<std::int64_t>(place);
 }
 
 hdf5::Handle open_float_dataset(hid_t file, const char* name, const std::string& path) {
@@ -85,6 +94,16 @@ std::vector<std::string> read_names(hid_t file, const char* attribute) {
     if (name.is_string()) names.push_back(name.get<std::string>());
   }
   return names;
+}
+
+// A whole number that is `least` where the attribute is missing, and never below.
+std::int64_t read_count(hid_t file, const char* attribute, std::int64_t least,
+                        const std::string& path) {
+  const std::uint64_t value =
+      hdf5::read_integer_attribute(file, attribute).value_or(static_cast<std::uint64_t>(least));
+  require(value >= static_cast<std::uint64_t>(least) && value < (std::uint64_t{1} << 62),
+          "{}: attribute {} must be at least {}, got {}", path, attribute, least, value);
+  return static_cast<std::int64_t>(value);
 }
 
 }  // namespace
@@ -134,6 +153,9 @@ TrajectoryReader::TrajectoryReader(const fs::path& path)
   info_.boundary = hdf5::read_string_attribute(file, "boundary").value_or("none");
   info_.seed = hdf5::read_integer_attribute(file, "seed").value_or(0);
   info_.fields = read_names(file, "fields");
+  info_.record = hdf5::read_string_attribute(file, "record").value_or("");
+  info_.first_member = read_count(file, "first_member", 0, path_);
+  info_.branches = read_count(file, "branches", 1, path_);
   if (H5Lexists(file, kMedia, H5P_DEFAULT) > 0) {
     file_->media = open_float_dataset(file, kMedia, path_);
     const auto media = hdf5::dataset_shape(file_->media);
@@ -164,8 +186,8 @@ void TrajectoryReader::read_steps(std::int64_t first, std::int64_t count, std::i
     throw std::logic_error("TrajectoryReader::read: range or buffer does not fit");
   }
   if (count == 0 || states == 0) return;
-  transfer(file_->states, {first, step}, joined({count, states}, info_.state_shape), out.data(),
-           nullptr, path_);
+  read_box(file_->states, {first, step}, joined({count, states}, info_.state_shape), out.data(),
+           path_);
 }
 
 void TrajectoryReader::read_media(std::int64_t first, std::int64_t count,
@@ -175,18 +197,44 @@ void TrajectoryReader::read_media(std::int64_t first, std::int64_t count,
     throw std::logic_error("TrajectoryReader::read_media: range or buffer does not fit");
   }
   if (count == 0) return;
-  transfer(file_->media, {first}, joined({count}, info_.media_shape), out.data(), nullptr, path_);
+  read_box(file_->media, {first}, joined({count}, info_.media_shape), out.data(), path_);
 }
 
-struct TrajectoryWriter::File {
-  hdf5::Handle file, states, media;  // media only where there are some
-};
-
-TrajectoryWriter::TrajectoryWriter(const fs::path& path, TrajectoryInfo info)
-    : info_(std::move(info)), partial_(path), file_(std::make_unique<File>()) {
+TrajectoryWriter::TrajectoryWriter(const fs::path& path, TrajectoryInfo info, std::string work)
+    : info_(std::move(info)),
+      partial_(path),
+      journal_(partial_.path().string() + ".journal", std::move(work)) {
+  if (!continues_earlier()) {
+    journal_.clear();
+    create();
+  }
   const hdf5::Lock lock;
-  file_->file = hdf5::create_file(partial_.path());
-  const hid_t file = file_->file;
+  const hdf5::Handle file = hdf5::open_file(partial_.path());
+  states_at_ = place_of(file, kStates, path.string());
+  if (!info_.media_shape.empty()) media_at_ = place_of(file, kMedia, path.string());
+  descriptor_ = open(partial_.path().c_str(), O_WRONLY | O_CLOEXEC);
+  require(descriptor_ >= 0, "{}: cannot write: {}", path.string(), std::strerror(errno));
+}
+
+TrajectoryWriter::~TrajectoryWriter() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!kept_) journal_.clear();
+}
+
+bool TrajectoryWriter::continues_earlier() const {
+  std::error_code error;
+  if (journal_.done() == 0 || !fs::exists(partial_.path(), error)) return false;
+  try {
+    return TrajectoryReader(partial_.path()).info() == info_;
+  } catch (const UserError&) {
+    return false;
+  }
+}
+
+void TrajectoryWriter::create() const {
+  const std::string name = partial_.final_path().string();
+  const hdf5::Lock lock;
+  hdf5::Handle file = hdf5::create_file(partial_.path());
   hdf5::write_attribute(file, "format", std::string(kFormat));
   hdf5::write_attribute(file, "version", kVersion);
   hdf5::write_attribute(file, "system", info_.system);
@@ -194,30 +242,45 @@ TrajectoryWriter::TrajectoryWriter(const fs::path& path, TrajectoryInfo info)
   hdf5::write_attribute(file, "boundary", info_.boundary);
   hdf5::write_attribute(file, "seed", info_.seed);
   hdf5::write_attribute(file, "fields", nlohmann::json(info_.fields).dump());
-  file_->states =
-      create_dataset(file, kStates, joined({info_.members, info_.steps}, info_.state_shape),
-                     members_within(info_, kMinChunkBytes), path.string());
+  if (!info_.record.empty()) hdf5::write_attribute(file, "record", info_.record);
+  const auto write_count = [&](const char* attribute, std::int64_t value, std::int64_t usual) {
+    if (value == usual) return;
+    hdf5::write_attribute(file, attribute, static_cast<std::uint64_t>(value));
+  };
+  write_count("first_member", info_.first_member, 0);
+  write_count("branches", info_.branches, 1);
+  create_dataset(file, kStates, joined({info_.members, info_.steps}, info_.state_shape), name);
   if (!info_.media_shape.empty()) {
     hdf5::write_attribute(file, "media_fields", nlohmann::json(info_.media_fields).dump());
-    file_->media =
-        create_dataset(file, kMedia, joined({info_.members}, info_.media_shape), 1, path.string());
+    create_dataset(file, kMedia, joined({info_.members}, info_.media_shape), name);
   }
-}
-
-TrajectoryWriter::~TrajectoryWriter() {
-  const hdf5::Lock lock;
-  file_.reset();
+  const bool flushed = H5Fflush(file, H5F_SCOPE_GLOBAL) >= 0;
+  const std::string reason = flushed ? "" : hdf5::last_error();
+  require(file.reset() && flushed, "{}: cannot write: {}", name,
+          flushed ? hdf5::last_error() : reason);
 }
 
 void TrajectoryWriter::write(std::int64_t first, std::int64_t count,
                              std::span<const float> states) {
-  if (first < 0 || count < 0 || first + count > info_.members ||
-      static_cast<std::int64_t>(states.size()) != count * info_.trajectory_size()) {
+  write_steps(first, count, 0, info_.steps, states);
+}
+
+void TrajectoryWriter::write_steps(std::int64_t first, std::int64_t count, std::int64_t step,
+                                   std::int64_t steps, std::span<const float> states) {
+  if (first < 0 || count < 0 || first + count > info_.members || step < 0 || steps < 0 ||
+      step + steps > info_.steps ||
+      static_cast<std::int64_t>(states.size()) != count * steps * info_.state_size()) {
     throw std::logic_error("TrajectoryWriter::write: range or buffer does not fit");
   }
-  if (count == 0) return;
-  transfer(file_->states, {first, 0}, joined({count, info_.steps}, info_.state_shape), nullptr,
-           states.data(), partial_.final_path().string());
+  const auto place = [&](std::int64_t member) {
+    return states_at_ + (member * info_.steps + step) * info_.state_size() * kFloatBytes;
+  };
+  if (steps == info_.steps) return write_at(place(first), states, first, count);
+  const auto run = static_cast<std::size_t>(steps * info_.state_size());
+  for (std::int64_t i = 0; i < count; ++i) {
+    write_at(place(first + i), states.subspan(static_cast<std::size_t>(i) * run, run), first + i,
+             1);
+  }
 }
 
 void TrajectoryWriter::write_media(std::int64_t first, std::int64_t count,
@@ -226,18 +289,38 @@ void TrajectoryWriter::write_media(std::int64_t first, std::int64_t count,
       static_cast<std::int64_t>(media.size()) != count * info_.media_size()) {
     throw std::logic_error("TrajectoryWriter::write_media: range or buffer does not fit");
   }
-  if (count == 0) return;
-  transfer(file_->media, {first}, joined({count}, info_.media_shape), nullptr, media.data(),
-           partial_.final_path().string());
+  write_at(media_at_ + first * info_.media_size() * kFloatBytes, media, first, count);
+}
+
+void TrajectoryWriter::write_at(std::int64_t place, std::span<const float> values,
+                                std::int64_t first, std::int64_t count) {
+  const auto* bytes = reinterpret_cast<const char*>(values.data());
+  std::size_t left = values.size_bytes();
+  while (left > 0) {
+    const ssize_t written = pwrite(descriptor_, bytes, left, place);
+    if (written < 0 && errno == EINTR) continue;
+    require(written > 0, "{}: cannot write trajectories {} to {}: {}",
+            partial_.final_path().string(), first, first + count - 1, std::strerror(errno));
+    bytes += written;
+    place += written;
+    left -= static_cast<std::size_t>(written);
+  }
+}
+
+void TrajectoryWriter::record(std::int64_t members) {
+  sync_to_disk(partial_.path());
+  journal_.record(members);
+}
+
+void TrajectoryWriter::keep() {
+  partial_.keep();
+  kept_ = true;
 }
 
 void TrajectoryWriter::commit() {
-  const hdf5::Lock lock;
-  const bool flushed = H5Fflush(file_->file, H5F_SCOPE_GLOBAL) >= 0;
-  const std::string reason = flushed ? "" : hdf5::last_error();
-  const bool closed = file_->states.reset() && file_->media.reset() && file_->file.reset();
-  require(flushed && closed, "{}: cannot write: {}", partial_.final_path().string(),
-          flushed ? hdf5::last_error() : reason);
+  const int result = close(std::exchange(descriptor_, -1));
+  require(result == 0, "{}: cannot write: {}", partial_.final_path().string(),
+          std::strerror(errno));
   partial_.commit();
 }
 

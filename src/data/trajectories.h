@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "data/journal.h"
 
 namespace slift {
 
@@ -25,6 +26,13 @@ struct TrajectoryInfo {
   std::uint64_t seed = 0;
   std::vector<std::string> fields;  // names of the components or channels; may be empty
 
+  // Of rollouts. Numbers computed from the states may be stored in their place; `record` is JSON
+  // that says what they are, empty for states. Member i of the file is member first_member + i of
+  // its ensemble; members j with the same j / branches share their initial state.
+  std::string record;
+  std::int64_t first_member = 0;
+  std::int64_t branches = 1;
+
   // What a trajectory has once and for all steps, such as a speed or permeability field: {C, H, W},
   // empty if there is none.
   std::vector<std::int64_t> media_shape;
@@ -37,10 +45,12 @@ struct TrajectoryInfo {
   std::int64_t trajectory_size() const { return steps * state_size(); }
   std::int64_t transitions() const { return members * (steps - 1); }
   std::string describe_shape() const;  // "512 x 71 x 2"
+  bool operator==(const TrajectoryInfo&) const = default;
 };
 
 // Reads a trajectory file. Throws UserError naming the file if it is missing, truncated, of
-// another kind, or has the wrong rank or type. Not thread-safe.
+// another kind, or has the wrong rank or type. One thread at a time may use a reader; several
+// readers may be used at once.
 class TrajectoryReader {
  public:
   explicit TrajectoryReader(const std::filesystem::path& path);
@@ -67,20 +77,49 @@ class TrajectoryReader {
 
 // Writes a trajectory file that appears under its name only with commit(). Until then, and after a
 // failure, nothing is at `path` but what was there before.
+//
+// HDF5 makes the file, at its full size, and is done with it: its data sets are contiguous, and
+// values go straight to their places. Hence the bytes of a file depend on `info` and the values
+// alone, not on the order and size of the pieces, and a process may be killed at any time without
+// harm to what it wrote. One thread at a time may use a writer; others may use HDF5 meanwhile.
 class TrajectoryWriter {
  public:
-  TrajectoryWriter(const std::filesystem::path& path, TrajectoryInfo info);
+  // `work` is a text that says what the values will follow from. If an earlier writer with the same
+  // path, info and work recorded progress and was killed or kept, this one goes on from there;
+  // otherwise, and always without `work`, it starts anew.
+  TrajectoryWriter(const std::filesystem::path& path, TrajectoryInfo info, std::string work = {});
   ~TrajectoryWriter();
 
+  const TrajectoryInfo& info() const { return info_; }
+
+  // Whole trajectories first .. first+count-1 from states[count * trajectory_size()].
   void write(std::int64_t first, std::int64_t count, std::span<const float> states);
+  // The same, of their states step .. step+steps-1 only.
+  void write_steps(std::int64_t first, std::int64_t count, std::int64_t step, std::int64_t steps,
+                   std::span<const float> states);
   void write_media(std::int64_t first, std::int64_t count, std::span<const float> media);
   void commit();
 
+  // The trajectories 0 .. recorded()-1 are whole, an earlier writer's included.
+  std::int64_t recorded() const { return journal_.done(); }
+  // Says that the trajectories 0 .. members-1 are whole; when it returns, they and this fact
+  // survive the end of the process or the machine. Needs `work`.
+  void record(std::int64_t members);
+  // What has been recorded outlives this writer, for another to go on with.
+  void keep();
+
  private:
-  struct File;
+  void create() const;
+  bool continues_earlier() const;
+  void write_at(std::int64_t place, std::span<const float> values, std::int64_t first,
+                std::int64_t count);
+
   TrajectoryInfo info_;
   PartialFile partial_;
-  std::unique_ptr<File> file_;
+  Journal journal_;
+  int descriptor_ = -1;
+  std::int64_t states_at_ = 0, media_at_ = 0;  // where the data sets begin in the file, bytes
+  bool kept_ = false;
 };
 
 // How many whole trajectories fit in `bytes`, at least 1 and at most `members`.

@@ -120,12 +120,10 @@ class TrajectoriesTest : public testing::Test {
 };
 
 TEST_F(TrajectoriesTest, VectorsRoundTripInPieces) {
-  // 132 bytes a trajectory, 496 to an HDF5 chunk: pieces lie within, on and across chunk borders.
   round_trip(make_info(1003, 11, {3}), 137, 251);
 }
 
 TEST_F(TrajectoriesTest, FieldsRoundTripInPieces) {
-  // 72 KiB a trajectory: each is an HDF5 chunk.
   round_trip(make_info(7, 3, {2, 32, 96}), 2, 3);
   round_trip(make_info(7, 3, {3, 5, 1}), 3, 1);
 }
@@ -144,6 +142,15 @@ TEST_F(TrajectoriesTest, AttributesSurvive) {
   EXPECT_EQ(back.boundary, "periodic");
   EXPECT_EQ(back.seed, info.seed);
   EXPECT_EQ(back.fields, info.fields);
+  EXPECT_EQ(back.record, "");
+  EXPECT_EQ(back.first_member, 0);
+  EXPECT_EQ(back.branches, 1);
+
+  info.record = "{\"a\": 1}";
+  info.first_member = 70'000'000'000;
+  info.branches = 16;
+  TrajectoryWriter(folder_ / "r.h5", info).commit();
+  EXPECT_TRUE(TrajectoryReader(folder_ / "r.h5").info() == info);
 
   info.system = "", info.fields = {};
   TrajectoryWriter(folder_ / "b.h5", info).commit();

@@ -110,6 +110,7 @@ void TransitionModel::set_precision(const std::string& precision) {
   require(precision == "fp32" || precision == "tf32" || precision == "bf16",
           "precision must be fp32, tf32 or bf16, got {}", precision);
   require(precision == "fp32" || device().is_cuda(), "precision {} needs --device cuda", precision);
+  precision_ = precision;
   allow_tf32(precision == "tf32");
   backbone_->set_compute_type(precision == "bf16" ? at::kBFloat16 : at::kFloat);
 }

@@ -47,6 +47,7 @@ class TransitionModel {
   // Of the network's arithmetic: "fp32", or on a GPU "tf32" or "bf16"; states and weights remain
   // float32. UserError if the model's device cannot do it. TF32 is a switch of the whole process.
   void set_precision(const std::string& precision);
+  const std::string& precision() const { return precision_; }
   at::Device device() const { return mean_.device(); }
   const ModelSpec& spec() const { return spec_; }
   Backbone& backbone() const { return *backbone_; }
@@ -56,6 +57,7 @@ class TransitionModel {
   Tensor last_state(const Tensor& window) const;
 
   ModelSpec spec_;
+  std::string precision_ = "fp32";
   std::shared_ptr<Backbone> backbone_;
   Tensor mean_, std_, delta_std_;  // [channels, 1...], broadcast over a state
 };

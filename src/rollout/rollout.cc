@@ -1,140 +1,222 @@
 #include "rollout/rollout.h"
 
 #include <ATen/Parallel.h>
-#include <c10/core/InferenceMode.h>
+#include <c10/core/Event.h>
 
 #include <algorithm>
-#include <cmath>
+#include <bit>
+#include <chrono>
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <thread>
 
 #include "core/errors.h"
 #include "core/interrupt.h"
+#include "core/log.h"
 #include "core/progress.h"
-#include "tensor/runtime.h"
+#include "rollout/chunk.h"
+#include "rollout/piece_writer.h"
 
 namespace slift {
+
+namespace fs = std::filesystem;
+
 namespace {
 
-// Rows of one network evaluation. On the CPU small blocks spread over threads; a GPU wants many.
-std::int64_t block_rows(const TransitionModel& model) {
-  const bool vectors = model.spec().state_shape.size() == 1;
-  if (model.device().is_cuda()) return vectors ? 4096 : 64;
-  return vectors ? 64 : 4;
-}
+constexpr std::int64_t kBlocksPerThread = 16;  // of a chunk, unless a size is asked for
 
-// The part of one block that lies in the chunk: rows begin .. end-1, members base+begin ...
-struct Block {
-  std::int64_t base, begin, end;
+// How an ensemble is cut into pieces: `chunk` members, a whole number of blocks, times `states`.
+struct Cut {
+  std::int64_t chunk, states;
 };
 
-void roll_out_block(const TransitionModel& model, const RolloutOptions& options, const Block& block,
-                    std::int64_t rows, std::int64_t first, std::span<const float> initial,
-                    std::span<float> out) {
-  c10::InferenceMode inference;
-  const ModelSpec& spec = model.spec();
-  const LabelSource labels{options.seed, spec.label_dimension, parse_label_kind(spec.label_kind)};
-  std::int64_t size = 1;
-  for (const std::int64_t n : spec.state_shape) size *= n;
-  std::vector<std::int64_t> shape = {rows};
-  shape.insert(shape.end(), spec.state_shape.begin(), spec.state_shape.end());
-
-  Tensor start = at::zeros(shape, at::kFloat);
-  const auto bytes = static_cast<std::size_t>(size) * sizeof(float);
-  const std::int64_t offset = block.base + block.begin - first;  // of the first row in the chunk
-  std::memcpy(start.data_ptr<float>() + block.begin * size, initial.data() + offset * size,
-              static_cast<std::size_t>(block.end - block.begin) * bytes);
-  const auto store = [&](const Tensor& state, std::int64_t step) {
-    const Tensor host = state.to(at::kCPU).contiguous();
-    for (std::int64_t r = block.begin; r < block.end; ++r) {
-      const std::int64_t row = block.base + r - first;
-      std::memcpy(out.data() + (row * (options.steps + 1) + step) * size,
-                  host.data_ptr<float>() + r * size, bytes);
-    }
-  };
-  store(start, 0);
-  const Tensor members = at::arange(block.base, block.base + rows, at::kLong).to(model.device());
-  std::vector<Tensor> window(static_cast<std::size_t>(spec.net.window), start.to(model.device()));
-  for (std::int64_t step = 0; step < options.steps; ++step) {
-    Tensor next = model.forward(at::stack(window, 1), labels.for_members(members, step));
-    store(next, step + 1);
-    window.erase(window.begin());
-    window.push_back(std::move(next));
-  }
+Cut choose_cut(const TransitionModel& model, const RolloutOptions& options, std::int64_t stored) {
+  std::int64_t state_bytes = sizeof(float);
+  for (const std::int64_t n : model.spec().state_shape) state_bytes *= n;
+  const std::int64_t bytes = options.memory / PieceWriter::kPieces;
+  const std::int64_t rows = block_rows(model);
+  const std::int64_t threads = model.device().is_cuda() ? 1 : at::get_num_threads();
+  const std::int64_t wanted =
+      options.chunk > 0 ? (options.chunk + rows - 1) / rows : kBlocksPerThread * threads;
+  // Every member of a chunk has a window in memory besides the pieces.
+  const std::int64_t fitting = bytes / (rows * state_bytes * model.spec().net.window);
+  const std::int64_t chunk = std::min(wanted, std::max(fitting, threads)) * rows;
+  const std::int64_t members = std::min(chunk, options.members);
+  return {chunk, std::clamp<std::int64_t>(bytes / (members * state_bytes), 1, stored)};
 }
 
-void require_finite_members(std::span<const float> states, std::int64_t first, std::int64_t count,
-                            std::int64_t steps, std::int64_t size) {
-  for (std::int64_t m = 0; m < count; ++m) {
-    for (std::int64_t i = 0; i < (steps + 1) * size; ++i) {
-      const float x = states[static_cast<std::size_t>(m * (steps + 1) * size + i)];
-      if (!std::isfinite(x)) {
-        throw std::runtime_error(
-            fmt::format("the rollout diverged: member {} is {} at step {}; the model is not stable "
-                        "there (train longer, or use a larger data set)",
-                        first + m, x, i / size));
-      }
-    }
+// FNV-1a over the model's description and weights, in words of 32 bits.
+std::uint64_t digest(const TransitionModel& model) {
+  std::uint64_t hash = 0xcbf29ce484222325u;
+  const auto add = [&hash](std::uint32_t word) { hash = (hash ^ word) * 0x100000001b3u; };
+  for (const char c : model.spec().to_json().dump()) add(static_cast<unsigned char>(c));
+  for (const Tensor& parameter : model.backbone().parameters()) {
+    const Tensor host = parameter.detach().to(at::kCPU).contiguous();
+    for (const float x : std::span(host.data_ptr<float>(), static_cast<std::size_t>(host.numel())))
+      add(std::bit_cast<std::uint32_t>(x));
   }
+  return hash;
+}
+
+// Everything the bytes of the file follow from, but what the file itself says (TrajectoryInfo).
+std::string describe_work(const TransitionModel& model, const TrajectoryReader& initial,
+                          const RolloutOptions& options) {
+  const fs::path start = fs::absolute(initial.path());
+  const nlohmann::json work = {
+      {"slift", SLIFT_VERSION},
+      {"libtorch", torch_version()},
+      {"model", fmt::format("{:016x}", digest(model))},
+      {"device", model.device().is_cuda() ? "cuda" : "cpu"},
+      {"precision", model.precision()},
+      {"initial", start.string()},
+      {"initial_bytes", fs::file_size(start)},
+      {"initial_changed", fs::last_write_time(start).time_since_epoch().count()},
+      {"first_initial", options.first_initial},
+      {"first_window", options.first_window},
+      {"every", options.every}};
+  return work.dump();
+}
+
+// States 0 .. given-1 of the trajectories that members first .. first+count-1 start from.
+Tensor read_initial(const TrajectoryReader& reader, const RolloutOptions& options,
+                    std::int64_t first, std::int64_t count, std::int64_t given, bool pinned) {
+  const TrajectoryInfo& info = reader.info();
+  std::vector<std::int64_t> shape = {count, given};
+  shape.insert(shape.end(), info.state_shape.begin(), info.state_shape.end());
+  const Tensor states = at::empty(shape, at::TensorOptions(at::kFloat).pinned_memory(pinned));
+  const auto size = static_cast<std::size_t>(given * info.state_size());
+  const auto source = [&](std::int64_t i) {
+    return (options.first_initial + (first + i) / options.branches) % info.members;
+  };
+  std::int64_t run = 1;
+  for (std::int64_t i = 0; i < count; i += run) {
+    float* to = states.data_ptr<float>() + static_cast<std::size_t>(i) * size;
+    run = 1;
+    if (i > 0 && source(i) == source(i - 1)) {
+      std::memcpy(to, to - size, size * sizeof(float));
+      continue;
+    }
+    while (i + run < count && source(i + run) == source(i) + run) ++run;
+    reader.read_steps(source(i), run, 0, given, {to, static_cast<std::size_t>(run) * size});
+  }
+  return states;
+}
+
+// A function that returns when the GPU has done what it was given so far; empty without one.
+std::function<void()> arrival(const at::Device& device) {
+  if (!device.is_cuda()) return {};
+  const auto event = std::make_shared<c10::Event>(device.type());
+  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  // LibTorch before 2.5 cannot wait for a generic event.
+  return [event] {
+    while (!event->query()) std::this_thread::sleep_for(std::chrono::microseconds(100));
+  };
+}
+
+void check(const ModelSpec& spec, const TrajectoryReader& initial, const RolloutOptions& options) {
+  require(initial.info().state_shape == spec.state_shape, "{}: states {} do not fit the model's {}",
+          initial.path(), fmt::join(initial.info().state_shape, " x "),
+          fmt::join(spec.state_shape, " x "));
+  require(options.every >= 1 && options.every <= options.steps,
+          "--every must be between 1 and the {} steps, got {}", options.steps, options.every);
+  if (!options.first_window) return;
+  require(initial.info().steps >= spec.net.window,
+          "{}: --first-window needs the model's window of {} states, got {}", initial.path(),
+          spec.net.window, initial.info().steps);
+  require(options.steps >= spec.net.window,
+          "--steps must be at least the model's window of {} with --first-window, got {}",
+          spec.net.window, options.steps);
 }
 
 }  // namespace
 
-void roll_out_chunk(const TransitionModel& model, const RolloutOptions& options, std::int64_t first,
-                    std::int64_t count, std::span<const float> initial, std::span<float> out) {
-  const std::int64_t rows = block_rows(model);
-  std::vector<Block> blocks;
-  for (std::int64_t base = first / rows * rows; base < first + count; base += rows) {
-    blocks.push_back(
-        {base, std::max<std::int64_t>(0, first - base), std::min(rows, first + count - base)});
-  }
-  const SerialBlas serial;
-  at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t b = begin; b < end; ++b) {
-                       roll_out_block(model, options, blocks[static_cast<std::size_t>(b)], rows,
-                                      first, initial, out);
-                     }
-                   });
-  require_finite_members(out, first, count, options.steps,
-                         static_cast<std::int64_t>(initial.size()) / count);
-}
-
-TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryReader& initial,
-                                const RolloutOptions& options, const std::filesystem::path& out) {
-  const ModelSpec& spec = model.spec();
-  require(initial.info().state_shape == spec.state_shape, "{}: states {} do not fit the model's {}",
-          initial.path(), fmt::join(initial.info().state_shape, " x "),
-          fmt::join(spec.state_shape, " x "));
+TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options) {
   TrajectoryInfo info;
   info.members = options.members;
-  info.steps = options.steps + 1;
+  info.steps = options.steps / options.every + 1;
   info.state_shape = spec.state_shape;
-  info.dt = spec.dt;
+  info.dt = spec.dt * static_cast<double>(options.every);
   info.system = spec.system;
   info.boundary = spec.boundary;
   info.seed = options.seed;
   info.fields = spec.fields;
+  info.first_member = options.first_member;
+  info.branches = options.branches;
+  return info;
+}
 
-  const std::int64_t size = info.state_size();
-  const std::int64_t chunk =
-      std::min(options.chunk > 0 ? options.chunk : members_within(info, 256 << 20), info.members);
-  TrajectoryWriter writer(out, info);
-  Progress progress("rollout", "members", info.members);
-  std::vector<float> start, states;
-  for (std::int64_t first = 0; first < info.members; first += chunk) {
-    if (interrupt_requested()) throw Interrupted("rollout stopped; nothing was written");
-    const std::int64_t count = std::min(chunk, info.members - first);
-    start.resize(static_cast<std::size_t>(count * size));
-    states.resize(static_cast<std::size_t>(count * info.trajectory_size()));
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t from = (options.first_initial + first + i) % initial.info().members;
-      initial.read_steps(from, 1, 0, 1,
-                         std::span(start).subspan(static_cast<std::size_t>(i * size),
-                                                  static_cast<std::size_t>(size)));
+TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryReader& initial,
+                                const RolloutOptions& options, const fs::path& out) {
+  return roll_out_to_file(model, initial, options, keep_all(rollout_info(model.spec(), options)),
+                          out);
+}
+
+TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryReader& initial,
+                                const RolloutOptions& options, const StateMap& map,
+                                const fs::path& out) {
+  const ModelSpec& spec = model.spec();
+  check(spec, initial, options);
+  TrajectoryInfo info = rollout_info(spec, options);
+  const std::int64_t state_size = info.state_size();
+  info.state_shape = map.shape;
+  info.fields = map.fields;
+  info.record = map.record;
+  TrajectoryWriter writer(out, info, describe_work(model, initial, options));
+  if (writer.recorded() > 0) {
+    spdlog::info("continuing at member {} of {}", writer.recorded(), info.members);
+  }
+
+  const bool gpu = model.device().is_cuda();
+  const Cut cut = choose_cut(model, options, info.steps);
+  const std::int64_t given = options.first_window ? spec.net.window : 1;
+  const std::int64_t evaluations =
+      std::max<std::int64_t>(0, (info.steps - 1) * options.every - (given - 1));
+  Progress progress("rollout", "member-steps", info.members * evaluations,
+                    writer.recorded() * evaluations);
+  std::int64_t done = writer.recorded() * evaluations;
+  std::mutex progress_mutex;
+  const auto on_steps = [&](std::int64_t members) {
+    const std::lock_guard lock(progress_mutex);
+    progress.update(done += members);
+  };
+
+  PieceWriter pieces(writer, map,
+                     {.state_size = state_size,
+                      .capacity = std::min(cut.chunk, info.members) * cut.states * state_size,
+                      .first_member = options.first_member,
+                      .every = options.every,
+                      .gpu = gpu});
+  try {
+    const std::int64_t end = options.first_member + info.members;
+    for (std::int64_t first = options.first_member + writer.recorded(); first < end;) {
+      // Chunks end where blocks end, wherever they begin.
+      const std::int64_t rows = block_rows(model);
+      const std::int64_t next = std::min(end, first / rows * rows + cut.chunk);
+      const std::int64_t count = next - first;
+      Chunk chunk(model, options.seed, first,
+                  read_initial(initial, options, first, count, given, gpu));
+      for (std::int64_t step = 0; step < info.steps; step += cut.states) {
+        Piece piece = pieces.take();
+        piece.first = first - options.first_member;
+        piece.count = count;
+        piece.step = step;
+        piece.states = std::min(cut.states, info.steps - step);
+        chunk.advance(step * options.every, options.every, piece.view(spec.state_shape), on_steps);
+        piece.wait = arrival(model.device());
+        pieces.put(std::move(piece));
+      }
+      first = next;
     }
-    roll_out_chunk(model, options, first, count, start, states);
-    writer.write(first, count, states);
-    progress.update(first + count);
+    pieces.finish();
+  } catch (const Interrupted&) {
+    pieces.finish();
+    if (pieces.finished() == 0) throw Interrupted("rollout stopped; nothing was written");
+    writer.record(pieces.finished());
+    writer.keep();
+    throw Interrupted(fmt::format("rollout stopped at member {} of {}; the same command continues",
+                                  pieces.finished(), info.members));
   }
   writer.commit();
   return info;

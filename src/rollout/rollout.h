@@ -1,15 +1,14 @@
 // Rolls a model out: initial states + fresh labels -> an ensemble of trajectories, streamed to
-// disk.
+// disk by a thread of its own, so that the network never waits for it.
 //
-// Member i is a function of (model, seed, its initial state, i) to the last bit, whatever the chunk
-// size and thread count: the network always sees blocks of the same shape with member i in row
-// i mod block, so every matrix product runs the same way.
+// Member i is a function of (model, seed, its initial states, i) to the last bit, whatever the
+// chunk size and thread count (rollout/chunk.h).
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 
+#include "data/state_map.h"
 #include "data/trajectories.h"
 #include "nets/transition_model.h"
 
@@ -18,21 +17,34 @@ namespace slift {
 struct RolloutOptions {
   // Changes results.
   std::int64_t members = 1;
-  std::int64_t steps = 1;  // network evaluations; steps + 1 states are stored
+  std::int64_t steps = 1;  // states 0 .. steps
   std::uint64_t seed = 0;
-  std::int64_t first_initial = 0;  // member i starts from trajectory (first_initial + i) mod M
+  // Member i starts from trajectory (first_initial + i / branches) mod M of the initial ones.
+  std::int64_t first_initial = 0;
+  std::int64_t branches = 1;
+  std::int64_t first_member = 0;  // members first_member .. first_member + members - 1
+  std::int64_t every = 1;         // stored are the states 0, every, 2 every, ... up to `steps`
+  bool first_window = false;      // states 0 .. window-1 are the initial trajectory's, not 0 alone
   // Changes speed and memory only.
-  std::int64_t chunk = 0;  // members in memory at a time; 0: what fits in 256 MiB
+  std::int64_t chunk = 0;  // members computed together, in whole blocks; 0: chosen
+  std::int64_t memory =
+      256 << 20;  // bytes of states in flight; more if a block per thread needs it
 };
 
-// Rolls members first .. first+count-1 out from `initial` [count, state] into `out`
-// [count, steps + 1, state]. Throws std::runtime_error naming member and step if a state is no
-// longer finite.
-void roll_out_chunk(const TransitionModel& model, const RolloutOptions& options, std::int64_t first,
-                    std::int64_t count, std::span<const float> initial, std::span<float> out);
+// What the file of a rollout that keeps all states says.
+TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options);
 
-// Rolls out from the first states of `initial`'s trajectories into the file `out`, with a progress
-// line. On failure or interrupt nothing is left at `out`.
+// Rolls out from `initial`'s trajectories into the file `out`, which gets what `map` keeps of the
+// states, with a progress line. Throws UserError if `initial` does not fit, std::runtime_error
+// naming member and step if a state is not finite; either leaves nothing behind.
+//
+// If the process is killed, or interrupted (then Interrupted is thrown), what has been finished
+// stays at OUT.partial with a journal: the same call, with the same model, files and options that
+// change results, goes on from there and ends with the same bytes.
+TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryReader& initial,
+                                const RolloutOptions& options, const StateMap& map,
+                                const std::filesystem::path& out);
+// The same, keeping all of every state.
 TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryReader& initial,
                                 const RolloutOptions& options, const std::filesystem::path& out);
 

@@ -74,7 +74,7 @@ class Rollout : public testing::Test {
     const fs::path out = folder_ / "out.h5";
     const TrajectoryInfo info = roll_out_to_file(model, initial, options, out);
     EXPECT_EQ(info.members, options.members);
-    EXPECT_EQ(info.steps, options.steps + 1);
+    EXPECT_EQ(info.steps, options.steps / options.every + 1);
     const TrajectoryReader reader(out);
     EXPECT_EQ(reader.info().describe_shape(), info.describe_shape());
     Tensor states = at::empty({info.members, info.steps, info.state_size()});
@@ -108,6 +108,13 @@ TEST_F(Rollout, BitsDoNotDependOnChunksOrThreads) {
       chunked.chunk = chunk;
       EXPECT_TRUE(at::equal(roll_out(model, initial, chunked), expected))
           << "chunk " << chunk << ", threads " << threads;
+    }
+    // Pieces of two chunks of members and of one, two and all states.
+    for (const std::int64_t states : {0, 2, 5}) {
+      RolloutOptions cut = options;
+      cut.chunk = 64;
+      cut.memory = 3 * 64 * states * 2 * 4;
+      EXPECT_TRUE(at::equal(roll_out(model, initial, cut), expected)) << states << " states";
     }
   }
   RolloutOptions fewer = options;
@@ -170,6 +177,101 @@ TEST_F(Rollout, InitialStatesGoRound) {
   }
 }
 
+TEST_F(Rollout, BranchesShareTheirInitialState) {
+  const TransitionModel model = linear_model(make_spec(1, 1, 0, "residual"), at::zeros({1, 1}));
+  const TrajectoryReader initial = write_initial({10, 11, 12}, 1);
+  const Tensor got =
+      roll_out(model, initial,
+               {.members = 6, .steps = 1, .first_initial = 1, .branches = 2, .first_member = 1});
+  EXPECT_TRUE(
+      at::equal(got.select(1, 1).view(-1), at::tensor({11.f, 12.f, 12.f, 10.f, 10.f, 11.f})))
+      << got;
+  EXPECT_EQ(TrajectoryReader(folder_ / "out.h5").info().branches, 2);
+}
+
+TEST_F(Rollout, SomeMembersOrStatesAreThoseOfTheFullRun) {
+  ModelSpec spec = make_spec(2, 3, 5, "residual");
+  spec.net.width = 32;
+  spec.net.layers = 1;
+  TransitionModel model(spec);
+  model.backbone().initialise(1);
+  std::vector<float> first(14);
+  fill_normal({1, Purpose::kInitialState, 0, 0}, first);
+  const TrajectoryReader initial = write_initial(first, 2);
+  const RolloutOptions options{.members = 200, .steps = 8, .seed = 3};
+  const Tensor full = roll_out(model, initial, options);
+
+  RolloutOptions some = options;
+  some.first_member = 50, some.members = 90;
+  for (const std::int64_t chunk : {0, 64}) {
+    some.chunk = chunk;
+    EXPECT_TRUE(at::equal(roll_out(model, initial, some), full.slice(0, 50, 140))) << chunk;
+    EXPECT_EQ(TrajectoryReader(folder_ / "out.h5").info().first_member, 50);
+  }
+
+  RolloutOptions thinned = options;
+  thinned.every = 3;
+  for (const std::int64_t memory : {256 << 20, 0}) {
+    thinned.memory = memory;
+    EXPECT_TRUE(at::equal(roll_out(model, initial, thinned), full.slice(1, 0, 9, 3))) << memory;
+    EXPECT_EQ(TrajectoryReader(folder_ / "out.h5").info().dt, 1.5);
+  }
+  EXPECT_NE(error_of([&] { roll_out(model, initial, {.steps = 2, .every = 3}); }), "");
+}
+
+TEST_F(Rollout, StartsFromTheFirstWindowIfAsked) {
+  // next = oldest + 10 last + label.
+  const Tensor weight = at::tensor({1.0f, 0.0f, 10.0f, 1.0f}).view({1, 4});
+  const TransitionModel model = linear_model(make_spec(1, 3, 1, "direct"), weight);
+  TrajectoryInfo info;
+  info.members = 2, info.steps = 4, info.state_shape = {1};
+  TrajectoryWriter writer(folder_ / "windows.h5", info);
+  writer.write(0, 2, std::vector<float>{1, 2, 3, 99, 4, 5, 6, 99});
+  writer.commit();
+  const TrajectoryReader initial(folder_ / "windows.h5");
+  RolloutOptions options{.members = 2, .steps = 5, .seed = 6, .first_window = true};
+  const Tensor got = roll_out(model, initial, options).squeeze(2);
+  const LabelSource labels{6, 1};
+  for (std::int64_t m = 0; m < 2; ++m) {
+    std::vector<float> states = {3.0f * static_cast<float>(m) + 1, 3.0f * static_cast<float>(m) + 2,
+                                 3.0f * static_cast<float>(m) + 3};
+    for (std::int64_t t = 2; t < 5; ++t) {
+      const Tensor label = labels.for_members(at::arange(2, at::kLong), t)[m];
+      const std::size_t n = states.size();
+      states.push_back(states[n - 3] + 10 * states[n - 1] + label.item<float>());
+    }
+    EXPECT_TRUE(at::allclose(got[m], at::tensor(states), 1e-6, 0)) << got[m] << at::tensor(states);
+    EXPECT_TRUE(at::equal(got[m].slice(0, 0, 3), at::tensor(states).slice(0, 0, 3)));
+  }
+  options.every = 2;
+  EXPECT_TRUE(at::equal(roll_out(model, initial, options).squeeze(2), got.slice(1, 0, 6, 2)));
+  options.every = 1, options.steps = 2;
+  EXPECT_NE(error_of([&] { roll_out(model, initial, options); }), "");
+  options.steps = 5;
+  const TrajectoryReader pairs = write_initial({1}, 1);
+  EXPECT_NE(error_of([&] { roll_out(model, pairs, options); }).find(pairs.path()),
+            std::string::npos);
+}
+
+TEST_F(Rollout, KeepsWhatTheMapKeeps) {
+  const TransitionModel model = linear_model(make_spec(2, 1, 0, "residual"), at::eye(2));
+  const TrajectoryReader initial = write_initial({1, 2, 3, 4}, 2);
+  const StateMap sum{{1},
+                     {"sum"},
+                     R"({"numbers": "sum"})",
+                     [](std::span<const float> state, std::span<float> kept) {
+                       kept[0] = state[0] + 10 * state[1];
+                     }};
+  roll_out_to_file(model, initial, {.members = 2, .steps = 2}, sum, folder_ / "out.h5");
+  const TrajectoryReader reader(folder_ / "out.h5");
+  EXPECT_EQ(reader.info().state_shape, std::vector<std::int64_t>{1});
+  EXPECT_EQ(reader.info().fields, std::vector<std::string>{"sum"});
+  EXPECT_EQ(reader.info().record, sum.record);
+  std::vector<float> kept(6);
+  reader.read(0, 2, kept);
+  EXPECT_EQ(kept, (std::vector<float>{21, 42, 84, 43, 86, 172}));
+}
+
 TEST_F(Rollout, FileSaysWhatItIs) {
   ModelSpec spec = make_spec(1, 1, 0, "residual");
   spec.boundary = "periodic";
@@ -203,6 +305,15 @@ TEST_F(Rollout, DivergenceNamesMemberAndStepAndLeavesNoFile) {
     EXPECT_NE(message.find("member 70 is inf at step 4"), std::string::npos) << message;
     EXPECT_EQ(folder_.files(), std::vector<std::string>{"initial.h5"});
   }
+  try {
+    roll_out_to_file(model, initial, {.members = 20, .steps = 9, .first_member = 60, .every = 3},
+                     folder_ / "out.h5");
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("member 70 is inf at step 6"), std::string::npos)
+        << error.what();
+  }
+  EXPECT_EQ(folder_.files(), std::vector<std::string>{"initial.h5"});
 }
 
 TEST_F(Rollout, StatesThatDoNotFitAreRefused) {

@@ -1,10 +1,12 @@
-// A 20 GB data set goes through info, evaluate and training in bounded memory. The file is sparse:
-// HDF5 gives zeros for chunks that were never written, at full size for every reader.
+// A 20 GB data set goes through info, evaluate and training in bounded memory, and so do 5 GB of
+// states through a rollout. The data file is sparse: what was never written reads as zeros, at full
+// size for every reader.
 #include <nlohmann/json.hpp>
 
 #include "data/hdf5.h"
 #include "data/trajectories.h"
 #include "fixture.h"
+#include "nets/transition_model.h"
 
 namespace slift::testing {
 namespace {
@@ -52,6 +54,29 @@ TEST_F(MemoryTest, Training) {
   ASSERT_EQ(r.exit_code, 0) << r.err;
   EXPECT_EQ(nlohmann::json::parse(r.out).at("iterations"), 70);
   EXPECT_LT(r.peak_resident_kib, kLimitKib);
+}
+
+TEST_F(MemoryTest, Rollout) {
+  // States of 4096 numbers from a network of one neuron; one number of each is stored.
+  ModelSpec spec;
+  spec.state_shape = {4096};
+  spec.net.layers = 1, spec.net.width = 1;
+  spec.normaliser = {std::vector<float>(4096, 0), std::vector<float>(4096, 1),
+                     std::vector<float>(4096, 1)};
+  for (int i = 0; i < 4096; ++i) spec.fields.push_back("x" + std::to_string(i));
+  save_model(path("wide.safetensors"), TransitionModel(spec));
+  TrajectoryInfo info;
+  info.members = info.steps = 1;
+  info.state_shape = {4096};
+  TrajectoryWriter writer(path("wide.h5"), info);
+  writer.write(0, 1, std::vector<float>(4096, 0.5f));
+  writer.commit();
+  const auto r = run_slift({"rollout", path("wide.safetensors"), "--init", path("wide.h5"), "-m",
+                            "640", "--steps", "500", "--chunk", "1000", "--fields", "x7", "-o",
+                            path("wide-out.h5"), "-q"});
+  ASSERT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_EQ(TrajectoryReader(path("wide-out.h5")).info().describe_shape(), "640 x 501 x 1");
+  EXPECT_LT(r.peak_resident_kib, 700'000);
 }
 
 }  // namespace

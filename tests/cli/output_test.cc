@@ -32,7 +32,7 @@ TEST_F(OutputTest, EveryCommandHasItsKeys) {
       {"run", "model", "iterations", "parameters", "loss", "gauge", "fitted_share", "fitted_ratio",
        "spread_ratio", "seconds"});
   expect_keys(json_of({"rollout", path("json-run"), "-m", "64"}),
-              {"out", "members", "steps", "seed", "init"});
+              {"out", "members", "first_member", "steps", "every", "seed", "init"});
   const auto evaluation = json_of({"evaluate", path("json-run"), "--truth", path("test.h5")});
   expect_keys(evaluation, {"format", "version", "system", "generated", "truth", "members",
                            "quantity", "sliced_w2", "exact_w2", "moments", "out"});
