@@ -54,7 +54,8 @@ struct NearestFloor {
   Interval ratio_interval, excess_interval;
 
   // The ratio is below 1/2 or the excess above 0.05, each with its whole interval. A collapsed
-  // model, which returns the mean of all trajectories, is no memoriser: its ratio is 1/sqrt(2).
+  // model, which returns the mean of all trajectories, is no memoriser: its ratio is 0.7 (1/sqrt(2)
+  // for noise in many dimensions) or more.
   bool memorising() const { return ratio_interval.high < 0.5 || excess_interval.low > 0.05; }
 };
 

@@ -55,7 +55,7 @@ States constants(const std::vector<float>& values, std::int64_t steps, float sta
   return all;
 }
 
-States normals(std::int64_t count, std::uint64_t seed) {
+States normal_values(std::int64_t count, std::uint64_t seed) {
   States all(static_cast<std::size_t>(count));
   fill_normal({seed, Purpose::kSystemNoise, 0, 2}, all);
   return all;
@@ -126,9 +126,9 @@ TEST_P(NearestTest, AgreesWithBruteForce) {
   for (const Shape& shape : {Shape{3}, Shape{3, 52, 27}}) {
     constexpr std::int64_t kGenerated = 7, kTraining = 13, kFresh = 5, kCompared = 7;
     const std::int64_t size = shape.size() == 1 ? 3 : 3 * 52 * 27;
-    const States generated = normals(kGenerated * 10 * size, 1);
-    const States training = normals(kTraining * 8 * size, 2);
-    const States fresh = normals(kFresh * 9 * size, 3);
+    const States generated = normal_values(kGenerated * 10 * size, 1);
+    const States training = normal_values(kTraining * 8 * size, 2);
+    const States fresh = normal_values(kFresh * 9 * size, 3);
     const auto truth = write("truth.h5", 9, shape, fresh);
     const auto result =
         nearest_neighbours(write("generated.h5", 10, shape, generated),
@@ -171,9 +171,9 @@ TEST_P(NearestTest, AgreesWithBruteForce) {
 
 TEST_P(NearestTest, DoesNotDependOnTheMemoryItMayUse) {
   const Shape shape = {1, 64, 64};  // 4 states at a time
-  const auto generated = write("generated.h5", 7, shape, normals(5 * 7 * 4096, 1));
-  const auto training = write("training.h5", 7, shape, normals(9 * 7 * 4096, 2));
-  const auto truth = write("truth.h5", 7, shape, normals(3 * 7 * 4096, 3));
+  const auto generated = write("generated.h5", 7, shape, normal_values(5 * 7 * 4096, 1));
+  const auto training = write("training.h5", 7, shape, normal_values(9 * 7 * 4096, 2));
+  const auto truth = write("truth.h5", 7, shape, normal_values(3 * 7 * 4096, 3));
   NearestOptions memory = options();
   const auto whole = nearest_neighbours(generated, training, &truth, memory).to_json();
   // One pair, a few pairs, all of one side at a time.
@@ -197,35 +197,40 @@ TEST_P(NearestTest, KnowsASmallCaseByHeart) {
   EXPECT_FALSE(result.floor);
 }
 
-TEST_P(NearestTest, IntervalIsTheStandardErrorOfTheValue) {
-  // All d' are 10 and half of the d are 1, the others 3: value 0.2, standard error 0.1 / sqrt(n).
+TEST_P(NearestTest, IntervalsAreStandardErrors) {
+  // Training trajectories in pairs 4 apart, so that d' = 4. Members lie 1 before a pair, which is a
+  // copy, or 3 before it: half and half of the generated, a quarter and the rest of fresh truth.
   constexpr int n = 400;
   std::vector<float> places, generated, fresh;
   for (int i = 0; i < n; ++i) {
-    places.push_back(10.0f * static_cast<float>(i));
-    generated.push_back(places.back() + (i % 2 == 0 ? 1.0f : 3.0f));
-    fresh.push_back(places.back() +
-                    (i % 4 == 0 ? 4.0f : 5.5f));  // 4 is a copy, 5.5 is 4.5 from the next
+    const float pair = 100.0f * static_cast<float>(i);
+    places.insert(places.end(), {pair, pair + 4});
+    generated.push_back(pair - (i % 2 == 0 ? 1.0f : 3.0f));
+    fresh.push_back(pair - (i % 4 == 0 ? 1.0f : 3.0f));
   }
-  fresh.back() -= 1;  // the last has no next
   const auto truth = write("truth.h5", 3, {1}, constants(fresh, 3));
   NearestOptions many = options();
   many.bootstrap = 2000;
   const auto result =
       nearest_neighbours(write("generated.h5", 3, {1}, constants(generated, 3)),
                          write("training.h5", 3, {1}, constants(places, 3)), &truth, many);
-  const auto reach = [](const Interval& i) { return (i.high - i.low) / 2; };
-  EXPECT_NEAR(result.members.value, 0.2, 1e-6);
-  const double error = 0.1 / std::sqrt(n);
-  EXPECT_NEAR(reach(result.members.value_interval), 1.96 * error, 0.1 * 1.96 * error);
-  // Fresh truth: 4 or 4.5 away, mean 4.375, standard deviation 0.2165.
+  // 2000 replicates know a standard error to 1.6 %.
+  const auto check = [](const Interval& interval, double estimate, double variance) {
+    const double reach = 1.96 * std::sqrt(variance / n);
+    EXPECT_NEAR(interval.low, estimate - reach, 0.08 * reach);
+    EXPECT_NEAR(interval.high, estimate + reach, 0.08 * reach);
+  };
   const NearestFloor& floor = *result.floor;
-  EXPECT_NEAR(floor.members.value, 0.4375, 1e-4);
-  const double floor_error = 0.02165 / std::sqrt(n);
-  EXPECT_NEAR(reach(floor.members.value_interval), 1.96 * floor_error, 0.1 * 1.96 * floor_error);
-  const double ratio_error = 0.2 / 0.4375 * std::hypot(error / 0.2, floor_error / 0.4375);
-  EXPECT_NEAR(reach(floor.ratio_interval), 1.96 * ratio_error, 0.1 * 1.96 * ratio_error);
-  EXPECT_NEAR((floor.ratio_interval.high + floor.ratio_interval.low) / 2, floor.ratio, 1e-12);
+  EXPECT_DOUBLE_EQ(result.members.value, 0.5);
+  EXPECT_DOUBLE_EQ(floor.members.value, 0.625);
+  EXPECT_DOUBLE_EQ(floor.ratio, 0.8);
+  EXPECT_DOUBLE_EQ(floor.excess_copied, 0.25);
+  // A share p has variance p (1 - p) and a value, of 1/4 and 3/4, half of its standard deviation.
+  check(result.members.value_interval, 0.5, 0.25 / 4);
+  check(floor.members.value_interval, 0.625, 0.1875 / 4);
+  check(floor.ratio_interval, 0.8,
+        0.8 * 0.8 * (0.25 / 4 / (0.5 * 0.5) + 0.1875 / 4 / (0.625 * 0.625)));
+  check(floor.excess_interval, 0.25, 0.25 + 0.1875);
 }
 
 TEST_P(NearestTest, CopiesAreMemorising) {
@@ -241,9 +246,9 @@ TEST_P(NearestTest, CopiesAreMemorising) {
     EXPECT_TRUE(exact.floor->memorising());
     // With noise of a fifth of the distance between neighbours.
     const double apart = exact.floor->members.distance[0];
-    const auto noisy =
-        compare(plus(training, normals(std::ssize(training), 9), static_cast<float>(0.2 * apart)),
-                system, 5);
+    const auto noisy = compare(
+        plus(training, normal_values(std::ssize(training), 9), static_cast<float>(0.2 * apart)),
+        system, 5);
     EXPECT_GT(noisy.floor->ratio, 0.05);
     EXPECT_LT(noisy.floor->ratio, 0.5);
     EXPECT_TRUE(noisy.floor->memorising());
@@ -350,21 +355,21 @@ TEST_P(NearestTest, JsonHasTheDocumentedKeys) {
 }
 
 TEST_P(NearestTest, FilesThatDoNotFitAreUserErrors) {
-  const auto training = write("training.h5", 3, {2}, normals(4 * 3 * 2, 1));
-  const auto good = write("good.h5", 3, {2}, normals(4 * 3 * 2, 2));
+  const auto training = write("training.h5", 3, {2}, normal_values(4 * 3 * 2, 1));
+  const auto good = write("good.h5", 3, {2}, normal_values(4 * 3 * 2, 2));
   const auto error = [&](const TrajectoryReader& generated, const TrajectoryReader* truth,
                          const NearestOptions& with) {
     return error_of([&] { nearest_neighbours(generated, training, truth, with); });
   };
   const std::string path = (folder_ / "bad.h5").string();
-  const auto wide = write("bad.h5", 3, {3}, normals(4 * 3 * 3, 2));
+  const auto wide = write("bad.h5", 3, {3}, normal_values(4 * 3 * 3, 2));
   EXPECT_EQ(error(wide, nullptr, options()),
             path + ": states 3 do not fit the 2 of " + training.path());
   EXPECT_EQ(error(good, &wide, options()), error(wide, nullptr, options()));
-  const auto slow = write("bad.h5", 3, {2}, normals(4 * 3 * 2, 2), 0.25);
+  const auto slow = write("bad.h5", 3, {2}, normal_values(4 * 3 * 2, 2), 0.25);
   EXPECT_EQ(error(slow, nullptr, options()),
             path + ": time step 0.25 does not fit the 0.5 of " + training.path());
-  const auto single = write("bad.h5", 1, {2}, normals(4 * 2, 2));
+  const auto single = write("bad.h5", 1, {2}, normal_values(4 * 2, 2));
   EXPECT_EQ(error(single, nullptr, options()),
             path + ": at least 2 stored states are needed in all files, got 1");
   EXPECT_EQ(error(good, &training, options()), training.path() + ": 4 of 4 trajectories are in " +
@@ -380,12 +385,12 @@ TEST_P(NearestTest, FilesThatDoNotFitAreUserErrors) {
 }
 
 TEST_P(NearestTest, ValuesThatDoNotAddUpAreUserErrors) {
-  const auto training = write("training.h5", 3, {2}, normals(4 * 3 * 2, 1));
+  const auto training = write("training.h5", 3, {2}, normal_values(4 * 3 * 2, 1));
   const auto error = [&](const TrajectoryReader& generated, const TrajectoryReader& other) {
     return error_of([&] { nearest_neighbours(generated, other, nullptr, options()); });
   };
   const std::string path = (folder_ / "bad.h5").string();
-  States states = normals(4 * 3 * 2, 2);
+  States states = normal_values(4 * 3 * 2, 2);
   states[2 * 6 + 2 * 2] = std::numeric_limits<float>::quiet_NaN();
   const auto nan = write("bad.h5", 3, {2}, states);
   EXPECT_EQ(error(nan, training), path + ": trajectory 2, step 2: nan is not finite");
@@ -393,7 +398,7 @@ TEST_P(NearestTest, ValuesThatDoNotAddUpAreUserErrors) {
   const auto far = write("bad.h5", 3, {2}, States(6, 1e30f));
   EXPECT_EQ(error(far, training), path + ": trajectory 0 is too far from those of " +
                                       training.path() + ": the distance overflows");
-  const auto twice = write("bad.h5", 3, {2}, joined(normals(6, 3), normals(6, 3)));
+  const auto twice = write("bad.h5", 3, {2}, joined(normal_values(6, 3), normal_values(6, 3)));
   EXPECT_EQ(error(training, twice), path + ": every trajectory found nearest is there twice");
 }
 
