@@ -111,6 +111,36 @@ Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor&
   return out;
 }
 
+void add_squared_distances(const Tensor& a, const Tensor& b, Tensor& out) {
+  expect_shape(a, {kAny, kAny}, "add_squared_distances: a");
+  expect_shape(b, {kAny, a.size(1)}, "add_squared_distances: b");
+  expect_shape(out, {a.size(0), b.size(0)}, "add_squared_distances: out");
+  TORCH_CHECK(a.scalar_type() == at::kFloat && b.scalar_type() == at::kFloat &&
+                  out.scalar_type() == at::kDouble,
+              "add_squared_distances: a and b must be float32, out float64");
+  TORCH_CHECK(a.is_contiguous() && b.is_contiguous() && out.is_contiguous(),
+              "add_squared_distances: tensors must be contiguous");
+  TORCH_CHECK(a.device() == out.device() && b.device() == out.device(),
+              "add_squared_distances: tensors must be on one device");
+  const kernels::DistanceArgs args{a.data_ptr<float>(), b.data_ptr<float>(),   a.size(0), b.size(0),
+                                   a.size(1),           out.data_ptr<double>()};
+  if (out.is_cuda()) {
+#ifdef SLIFT_WITH_CUDA
+    kernels::cuda::squared_distances(args, c10::cuda::getCurrentCUDAStream().stream());
+    return;
+#else
+    TORCH_CHECK(false, "add_squared_distances: this build has no CUDA kernels");
+#endif
+  }
+  at::parallel_for(0, args.na, 32, [&](std::int64_t begin, std::int64_t end) {
+    kernels::DistanceArgs part = args;
+    part.a += begin * args.n;
+    part.na = end - begin;
+    part.out += begin * args.nb;
+    kernels::cpu::squared_distances(part);
+  });
+}
+
 double global_norm(const std::vector<Tensor>& grads) {
   std::int64_t blocks = 0;
   for (const Tensor& g : grads) {

@@ -18,6 +18,10 @@ Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std
 Tensor activation(kernels::Activation f, const Tensor& x);
 Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor& grad_out);
 
+// out[i, j] += |a[i] - b[j]|^2 for a [na, n] and b [nb, n], float32, into out [na, nb], float64;
+// all contiguous, on one device. Does not depend on the number of threads.
+void add_squared_distances(const Tensor& a, const Tensor& b, Tensor& out);
+
 // Tensors of one optimiser, in step with each other; float32, contiguous, on one device.
 struct AdamWState {
   std::vector<Tensor> params, first, second, ema;

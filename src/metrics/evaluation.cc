@@ -101,24 +101,6 @@ double mean_of(const std::vector<double>& x) {
   return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
 }
 
-double deviation_of(const std::vector<double>& x) {
-  const double mean = mean_of(x);
-  double squares = 0;
-  for (const double v : x) squares += (v - mean) * (v - mean);
-  return std::sqrt(squares / static_cast<double>(x.size() - 1));
-}
-
-// How often each of n members is drawn in a resample with replacement.
-std::vector<float> resample_counts(std::int64_t n, std::uint64_t set, std::uint32_t replicate) {
-  std::vector<float> draws(static_cast<std::size_t>(n)), counts(draws.size(), 0);
-  fill_uniform({0, Purpose::kBootstrap, set, replicate}, draws);
-  for (const float u : draws) {
-    const auto pick = static_cast<std::int64_t>(static_cast<double>(u) * static_cast<double>(n));
-    counts[static_cast<std::size_t>(std::min(pick, n - 1))] += 1;
-  }
-  return counts;
-}
-
 // The two sides of every comparison, and the set for the floor.
 struct Sets {
   const Features& generated;
@@ -249,11 +231,6 @@ DistanceOverTime exact_over_time(const Sets& sets, std::int64_t points, std::int
   return d;
 }
 
-Interval around(double estimate, const std::vector<double>& replicates) {
-  const double reach = 1.96 * deviation_of(replicates);
-  return {estimate - reach, estimate + reach};
-}
-
 // Bootstrap over members, on a few directions. Each projection is sorted once; a replicate only
 // changes the weights of its points.
 void add_intervals(Evaluation& e, const Sets& sets, std::int64_t replicates) {
@@ -309,19 +286,17 @@ void add_intervals(Evaluation& e, const Sets& sets, std::int64_t replicates) {
     ratios[r] = value_means[r] / floor_means[r];
   }
   e.has_intervals = true;
-  e.mean_interval = around(e.sliced.mean, value_means);
-  e.floor_interval = around(e.sliced.floor_mean, floor_means);
-  e.ratio_interval = around(e.sliced.ratio(), ratios);
+  e.mean_interval = interval_around(e.sliced.mean, value_means);
+  e.floor_interval = interval_around(e.sliced.floor_mean, floor_means);
+  e.ratio_interval = interval_around(e.sliced.ratio(), ratios);
 }
 
-json to_json(const DistanceOverTime& d) {
+json distance_to_json(const DistanceOverTime& d) {
   return {{"value", d.mean},
           {"floor", d.floor_mean},
           {"ratio", d.ratio()},
           {"over_time", {{"time", d.time}, {"value", d.value}, {"floor", d.floor}}}};
 }
-
-json to_json(const Interval& i) { return json::array({i.low, i.high}); }
 
 }  // namespace
 
@@ -334,7 +309,7 @@ json Evaluation::to_json() const {
                  {"members", members},
                  {"cuts", cuts},
                  {"quantity", quantity},
-                 {"sliced_w2", slift::to_json(sliced)},
+                 {"sliced_w2", distance_to_json(sliced)},
                  {"moments",
                   {{"time", time},
                    {"fields", fields},
@@ -343,9 +318,9 @@ json Evaluation::to_json() const {
                    {"truth", {{"mean", truth_mean}, {"std", truth_std}}},
                    {"generated", {{"mean", generated_mean}, {"std", generated_std}}}}}};
   if (has_intervals) {
-    result["sliced_w2"]["interval"] = slift::to_json(mean_interval);
-    result["sliced_w2"]["floor_interval"] = slift::to_json(floor_interval);
-    result["sliced_w2"]["ratio_interval"] = slift::to_json(ratio_interval);
+    result["sliced_w2"]["interval"] = mean_interval;
+    result["sliced_w2"]["floor_interval"] = floor_interval;
+    result["sliced_w2"]["ratio_interval"] = ratio_interval;
   }
   if (crossing) {
     result["crossing"] = {{"value", crossing->value},
@@ -355,7 +330,7 @@ json Evaluation::to_json() const {
                           {"never_truth", crossing->never_truth}};
   }
   if (exact_points > 0) {
-    result["exact_w2"] = slift::to_json(exact);
+    result["exact_w2"] = distance_to_json(exact);
     result["exact_w2"]["points"] = exact_points;
   }
   return result;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/trajectories.h"
+#include "metrics/bootstrap.h"
 
 namespace slift {
 
@@ -23,10 +24,6 @@ struct EvaluateOptions {
   std::int64_t exact_points = 1024;  // of exact W2, at most 2048; 0: none
   std::int64_t exact_times = 5;      // steps at which exact W2 is computed
   std::int64_t bootstrap = 50;       // replicates; 0: no intervals
-};
-
-struct Interval {
-  double low = 0, high = 0;
 };
 
 // A distance at several times, and its mean over them.
