@@ -160,11 +160,11 @@ TEST_P(NormOnDevice, GradientsAgreeWithFloat64) {
     const auto want = gradients(c, t, GetParam(), at::kDouble);
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (!want[i].defined()) continue;
-      // Sums of up to 350 terms of unit scale.
-      EXPECT_LT((got[i] - want[i]).abs().max().item<double>(), 2e-5)
-          << names[i] << " " << describe(c);
-      // Alone in its group a value has norm 0, whatever it and its scale are.
+      // Alone in its group a value has norm 0, whatever it and its scale are, and rstd is 316.
       const bool alone = c.height * c.width * c.channels() == c.groups;
+      // Sums of up to 350 terms of unit scale.
+      EXPECT_LT((got[i] - want[i]).abs().max().item<double>(), alone ? 2e-4 : 2e-5)
+          << names[i] << " " << describe(c);
       EXPECT_TRUE(alone || want[i].abs().max().item<double>() > 1e-2)
           << names[i] << " " << describe(c);
     }
