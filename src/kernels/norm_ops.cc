@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
+#include "kernels/cpu_choice.h"
 #include "kernels/ops.h"
 #include "tensor/shapes.h"
 
@@ -122,12 +123,11 @@ Tensor norm_activation(kernels::Activation f, std::int64_t groups, const Tensor&
   expect_shape(shift, {channels}, "norm_activation: shift");
   if (film.defined()) expect_shape(film, {batch, 2 * channels}, "norm_activation: film");
   TORCH_CHECK(groups > 0 && channels % groups == 0, "norm_activation: groups must divide channels");
-  if (!a.is_cpu() || a.scalar_type() != at::kFloat) {
+  if (!has_cpu_kernel(a)) {
     return compose(f, groups, b.defined() ? at::cat({a, b}, 1) : a, scale, shift, film);
   }
   const auto packed = [](const Tensor& t) {
-    TORCH_CHECK(t.is_cpu() && t.scalar_type() == at::kFloat,
-                "norm_activation: expected float32 CPU tensors");
+    TORCH_CHECK(has_cpu_kernel(t), "norm_activation: expected float32 CPU tensors");
     return t.dim() == 4 ? t.contiguous(kLayout) : t.contiguous();
   };
   const Tensor no_channels = a.narrow(1, 0, 0).detach();

@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
+#include "kernels/cpu_choice.h"
 #include "kernels/ops.h"
 #include "tensor/shapes.h"
 
@@ -9,8 +10,6 @@ namespace {
 
 constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
 constexpr std::int64_t kRowsAtOnce = 16;  // some 64 KiB of a row of 32 cells and 32 channels
-
-bool is_ours(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
 
 void pad_by_views(const Tensor& x, const Tensor& out) {
   const std::int64_t height = x.size(2), width = x.size(3);
@@ -38,7 +37,7 @@ struct PadCircular : torch::autograd::Function<PadCircular> {
     const kernels::FieldShape shape{x.size(2), x.size(3), x.size(1)};
     Tensor out = at::empty({x.size(0), shape.channels, shape.height + 2, shape.width + 2},
                            x.options(), kChannelsLast);
-    if (!is_ours(x)) {
+    if (!has_cpu_kernel(x)) {
       pad_by_views(x, out);
       return out;
     }
@@ -54,7 +53,7 @@ struct PadCircular : torch::autograd::Function<PadCircular> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  torch::autograd::variable_list grads) {
-    if (!is_ours(grads[0])) return {fold_by_views(grads[0])};
+    if (!has_cpu_kernel(grads[0])) return {fold_by_views(grads[0])};
     const Tensor grad = grads[0].contiguous(kChannelsLast);
     const kernels::FieldShape shape{grad.size(2) - 2, grad.size(3) - 2, grad.size(1)};
     Tensor out = at::empty({grad.size(0), shape.channels, shape.height, shape.width},
