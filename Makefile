@@ -22,8 +22,9 @@ test: build
 
 bench: configure
 	tools/setup.sh bench
-	cmake --build $(BUILD) --target bench_mlp_training -j $(JOBS)
+	cmake --build $(BUILD) --target bench_mlp_training bench_unet_training -j $(JOBS)
 	/usr/bin/python3 bench/mlp_training.py $(BUILD)/bench/bench_mlp_training
+	/usr/bin/python3 bench/unet_training.py $(BUILD)/bench/bench_unet_training
 
 format:
 	tools/check_format.sh --fix

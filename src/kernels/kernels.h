@@ -39,6 +39,55 @@ struct DistanceArgs {
   double* out;  // [na, nb]
 };
 
+// Group norm, FiLM and activation as one map. x [batch, cells, C] is a [batch, cells, channels_a]
+// and b [batch, cells, channels_b] side by side, C = channels_a + channels_b; channels_b = 0 leaves
+// out b. Group g is the channels g C/groups ... (g + 1) C/groups - 1 of x, possibly of both
+// sources.
+//   n = (x - mean) rstd,  out = f((scale n + shift) (1 + alpha) + beta)
+// with mean and rstd = 1/sqrt(variance + kNormEpsilon) over the cells and channels of a group in a
+// sample, and (alpha, beta) the halves of `film`; without film they are 0.
+inline constexpr double kNormEpsilon = 1e-5;
+
+struct NormShape {
+  std::int64_t batch, cells, channels_a, channels_b, groups;
+  std::int64_t channels() const { return channels_a + channels_b; }
+};
+
+struct NormInputs {
+  NormShape shape;
+  Activation f;
+  const float* a;
+  const float* b;      // null if channels_b = 0
+  const float* scale;  // [C]
+  const float* shift;  // [C]
+  const float* film;   // [batch, 2 C] or null
+};
+
+struct NormOutputs {
+  float* out;   // [batch, cells, C]
+  float* mean;  // [batch, groups]; with rstd what backward needs besides the inputs
+  float* rstd;  // [batch, groups]
+};
+
+struct NormGradients {
+  float* a;      // [batch, cells, channels_a]
+  float* b;      // [batch, cells, channels_b], null if channels_b = 0
+  float* scale;  // [batch, C]: one row per sample, the caller adds them up
+  float* shift;  // [batch, C]: as scale
+  float* film;   // [batch, 2 C], null without film
+};
+
+// Some groups of one sample. Parts do not meet in any output: they may run at the same time, and
+// the results do not depend on how the work was divided.
+struct NormPart {
+  std::int64_t sample, first_group, groups;
+};
+
+// Of a field [batch, height, width, channels].
+struct FieldShape {
+  std::int64_t height, width, channels;
+};
+
 namespace cpu {
 
 void draw_labels(const LabelArgs& args);
@@ -49,6 +98,18 @@ void squared_distances(const DistanceArgs& args);
 void activation(Activation f, std::int64_t n, const float* x, float* out);
 void activation_backward(Activation f, std::int64_t n, const float* x, const float* grad_out,
                          float* grad_x);
+
+// Sums over cells are in float64, or in float32 over short blocks.
+void norm_activation(const NormInputs& in, const NormPart& part, const NormOutputs& out);
+void norm_activation_backward(const NormInputs& in, const NormPart& part, const float* mean,
+                              const float* rstd, const float* grad_out, const NormGradients& grad);
+
+// A field surrounded by one cell of its periodic images, [batch, height + 2, width + 2, channels],
+// and the way back: the gradient of a cell is the sum over its images. Both write one row of their
+// output, `row` counting those of all samples.
+void pad_circular(const FieldShape& shape, std::int64_t row, const float* x, float* out);
+void pad_circular_backward(const FieldShape& shape, std::int64_t row, const float* grad_out,
+                           float* grad_x);
 
 // One AdamW step (Loshchilov & Hutter 2019) with gradient scaling and EMA in a single pass:
 //   g *= grad_scale;  p *= 1 - lr wd;  m += (1-b1)(g-m);  v += (1-b2)(g^2-v);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/cpu_choice.h"
 #include "tensor/shapes.h"
 #ifdef SLIFT_WITH_CUDA
 #include <c10/cuda/CUDAStream.h>
@@ -73,8 +74,6 @@ Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std
 
 namespace {
 
-bool has_kernel(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
-
 // `x` without gaps: channels-last stays channels-last, every other layout becomes row-major. Two
 // tensors packed `like` the same one have their elements in the same order.
 Tensor packed(const Tensor& x, const Tensor& like) {
@@ -84,7 +83,8 @@ Tensor packed(const Tensor& x, const Tensor& like) {
 }  // namespace
 
 Tensor activation(kernels::Activation f, const Tensor& x) {
-  if (!has_kernel(x)) return f == kernels::Activation::kSilu ? at::silu(x) : at::gelu(x, "tanh");
+  if (!has_cpu_kernel(x))
+    return f == kernels::Activation::kSilu ? at::silu(x) : at::gelu(x, "tanh");
   const Tensor dense = packed(x, x);
   Tensor out = at::empty_like(dense);
   at::parallel_for(0, dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
@@ -96,12 +96,12 @@ Tensor activation(kernels::Activation f, const Tensor& x) {
 
 Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor& grad_out) {
   TORCH_CHECK(x.sizes() == grad_out.sizes(), "activation_backward: shapes differ");
-  if (!has_kernel(x)) {
+  if (!has_cpu_kernel(x)) {
     return f == kernels::Activation::kSilu ? at::silu_backward(grad_out, x)
                                            : at::gelu_backward(grad_out, x, "tanh");
   }
   const Tensor dense = packed(x, x), grad = packed(grad_out, x);
-  TORCH_CHECK(has_kernel(grad), "activation_backward: expected a float32 CPU gradient");
+  TORCH_CHECK(has_cpu_kernel(grad), "activation_backward: expected a float32 CPU gradient");
   Tensor out = at::empty_like(dense);
   at::parallel_for(0, dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
     kernels::cpu::activation_backward(f, end - begin, dense.data_ptr<float>() + begin,

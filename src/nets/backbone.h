@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/kernels.h"
 #include "nets/config.h"
 #include "tensor/torch_compat.h"
 
@@ -60,7 +61,9 @@ const std::vector<BackboneEntry>& backbone_registry();
 // another family was changed: it would do nothing.
 std::shared_ptr<Backbone> make_backbone(const NetConfig& config, const BackboneShape& shape);
 
-// "gelu" (tanh form) or "silu", elementwise.
+// "gelu" (tanh form) or "silu".
+kernels::Activation parse_activation(const std::string& name);
+// Elementwise.
 Tensor activate(const Tensor& x, const std::string& activation);
 // sqrt(1 / E[f(z)^2]) for standard normal z: weights of this gain keep activations at unit scale.
 double activation_gain(const std::string& activation);

@@ -107,11 +107,11 @@ Tensor Backbone::forward(const Tensor& window, const Tensor& label) {
   return forward_impl(window.to(type), label.to(type)).to(given);
 }
 
-namespace {
-
 kernels::Activation parse_activation(const std::string& name) {
   return name == "silu" ? kernels::Activation::kSilu : kernels::Activation::kGelu;
 }
+
+namespace {
 
 // Our CPU kernel in autograd's terms; what it gains is in docs/performance.md.
 struct Activate : torch::autograd::Function<Activate> {

@@ -87,21 +87,21 @@ Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) {
   std::vector<Tensor> skips;
   for (std::size_t i = 0; i < down_.size(); ++i) {
     for (const auto& block : down_[i]) {
-      x = block->forward(x, e);
+      x = block->forward(x, {}, e);
       skips.push_back(x);
     }
     if (i < shrink_.size()) x = shrink_[i]->forward(x);
   }
-  for (const auto& block : middle_) x = block->forward(x, e);
+  for (const auto& block : middle_) x = block->forward(x, {}, e);
   for (std::size_t i = up_.size(); i-- > 0;) {
     for (const auto& block : up_[i]) {
-      x = block->forward(at::cat({x, skips.back()}, 1), e);
+      x = block->forward(x, skips.back(), e);
       skips.pop_back();
     }
     if (i == 0) break;
     x = grow_[i - 1]->forward(at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)}));
   }
-  x = merge_->forward(at::cat({smooth_->forward(x), stem}, 1), e);
+  x = merge_->forward(smooth_->forward(x), stem, e);
   return head_->forward(head_norm_->forward(x)).contiguous();
 }
 

@@ -2,6 +2,7 @@
 
 #include <torch/autograd.h>
 
+#include "kernels/ops.h"
 #include "nets/backbone.h"
 
 namespace slift {
@@ -9,36 +10,7 @@ namespace {
 
 constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
 
-// LibTorch's own circular padding gives up channels-last and copies once per border under autograd.
-struct PadCircular : torch::autograd::Function<PadCircular> {
-  static Tensor forward(torch::autograd::AutogradContext*, const Tensor& x) {
-    const std::int64_t height = x.size(2), width = x.size(3);
-    Tensor out =
-        at::empty({x.size(0), x.size(1), height + 2, width + 2}, x.options(), kChannelsLast);
-    out.narrow(2, 1, height).narrow(3, 1, width).copy_(x);
-    // The columns go last: they bring the corners.
-    out.select(2, 0).copy_(out.select(2, height));
-    out.select(2, height + 1).copy_(out.select(2, 1));
-    out.select(3, 0).copy_(out.select(3, width));
-    out.select(3, width + 1).copy_(out.select(3, 1));
-    return out;
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 torch::autograd::variable_list grads) {
-    const Tensor& grad = grads[0];
-    const std::int64_t height = grad.size(2) - 2, width = grad.size(3) - 2;
-    Tensor sum = grad.narrow(2, 1, height).clone(kChannelsLast);
-    sum.select(2, height - 1).add_(grad.select(2, 0));
-    sum.select(2, 0).add_(grad.select(2, height + 1));
-    sum.select(3, width).add_(sum.select(3, 0));
-    sum.select(3, 1).add_(sum.select(3, width + 1));
-    return {sum.narrow(3, 1, width)};
-  }
-};
-
 }  // namespace
-
-Tensor pad_circular(const Tensor& x) { return PadCircular::apply(x); }
 
 Linear::Linear(std::int64_t inputs, std::int64_t outputs, double gain) : gain_(gain) {
   weight_ = register_parameter("weight", at::empty({outputs, inputs}));
@@ -74,12 +46,12 @@ void Convolution::initialise(std::uint64_t seed, std::uint64_t index) {
 
 Tensor Convolution::forward(const Tensor& x) const {
   const Tensor weight = weight_.to(x.scalar_type()), bias = bias_.to(x.scalar_type());
-  if (circular_) return at::conv2d(pad_circular(x), weight, bias, stride_);
+  if (circular_) return at::conv2d(ops::pad_circular(x), weight, bias, stride_);
   return at::conv2d(x.contiguous(kChannelsLast), weight, bias, stride_, border_);
 }
 
 NormActivation::NormActivation(std::int64_t channels, const UnetStyle& style)
-    : activation_(style.activation) {
+    : activation_(parse_activation(style.activation)) {
   scale_ = register_parameter("scale", at::empty({channels}));
   shift_ = register_parameter("shift", at::empty({channels}));
 }
@@ -90,14 +62,10 @@ void NormActivation::initialise(std::uint64_t, std::uint64_t) {
   shift_.zero_();
 }
 
-Tensor NormActivation::forward(const Tensor& x, const Tensor& film) const {
+Tensor NormActivation::forward(const Tensor& x, const Tensor& skip, const Tensor& film) const {
   const at::ScalarType type = x.scalar_type();
-  Tensor h = at::group_norm(x, kGroups, scale_.to(type), shift_.to(type), /*eps=*/1e-5);
-  if (film.defined()) {
-    const std::vector<Tensor> parts = film.view({x.size(0), -1, 1, 1}).chunk(2, 1);
-    h = at::addcmul(parts[1], h, 1 + parts[0]);
-  }
-  return activate(h, activation_);
+  return ops::norm_activation(activation_, kGroups, x, skip, scale_.to(type), shift_.to(type),
+                              film);
 }
 
 Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {
@@ -119,10 +87,11 @@ Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) 
   }
 }
 
-Tensor Block::forward(const Tensor& x, const Tensor& e) const {
-  Tensor h = conv1_->forward(norm1_->forward(x));
-  h = conv2_->forward(norm2_->forward(h, film_ ? film_->forward(e) : Tensor()));
-  return h + (shortcut_ ? shortcut_->forward(x) : x);
+Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& e) const {
+  Tensor h = conv1_->forward(norm1_->forward(x, skip));
+  h = conv2_->forward(norm2_->forward(h, {}, film_ ? film_->forward(e) : Tensor()));
+  const Tensor y = skip.defined() ? at::cat({x, skip}, 1) : x;
+  return h + (shortcut_ ? shortcut_->forward(y) : y);
 }
 
 }  // namespace slift

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "kernels/kernels.h"
 #include "tensor/torch_compat.h"
 
 namespace slift {
@@ -62,36 +63,35 @@ class Convolution : public Layer {
   Tensor weight_, bias_;
 };
 
-// act(g (1 + a) + b), with g the group norm of x (8 groups, affine, from 1 and 0) and (a, b) the
-// halves of `film` [B, 2 channels], one value per channel; an undefined `film` is a = b = 0.
+// act(g (1 + a) + b), with g the group norm of concat(x, skip) (8 groups, affine, from 1 and 0) and
+// (a, b) the halves of `film` [B, 2 channels], one value per channel. An undefined `skip` has no
+// channels, an undefined `film` is a = b = 0.
 class NormActivation : public Layer {
  public:
   static constexpr std::int64_t kGroups = 8;  // must divide `channels`
 
   NormActivation(std::int64_t channels, const UnetStyle& style);
   void initialise(std::uint64_t seed, std::uint64_t index) override;
-  Tensor forward(const Tensor& x, const Tensor& film = {}) const;
+  Tensor forward(const Tensor& x, const Tensor& skip = {}, const Tensor& film = {}) const;
 
  private:
-  std::string activation_;
+  kernels::Activation activation_;
   Tensor scale_, shift_;
 };
 
-// shortcut(x) + conv2(norm2(conv1(norm1(x)), film(e))); the shortcut is 1 x 1 if the number of
-// channels changes, else the identity. Without a label there is no film.
+// shortcut(y) + conv2(norm2(conv1(norm1(y)), film(e))) of y = concat(x, skip); the shortcut is 1 x
+// 1 if the number of channels changes, else the identity. Without a label there is no film.
 class Block : public torch::nn::Module {
  public:
   Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style);
-  // x [B, inputs, H, W], e [B, label_width] (undefined without a label) -> [B, outputs, H, W].
-  Tensor forward(const Tensor& x, const Tensor& e) const;
+  // x and skip have `inputs` channels together; an undefined skip has none. e [B, label_width],
+  // undefined without a label -> [B, outputs, H, W].
+  Tensor forward(const Tensor& x, const Tensor& skip, const Tensor& e) const;
 
  private:
   std::shared_ptr<NormActivation> norm1_, norm2_;
   std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;
   std::shared_ptr<Linear> film_;
 };
-
-// Surrounds a periodic field by one cell of its images: [B, C, H, W] -> [B, C, H + 2, W + 2].
-Tensor pad_circular(const Tensor& x);
 
 }  // namespace slift

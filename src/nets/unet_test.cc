@@ -248,26 +248,11 @@ TEST(UnetBlocks, ABlockAddsABranchOfUnitScaleAndKeepsChannelsLast) {
       dynamic_cast<Layer&>(*child).initialise(1, index++);
     }
     const Tensor x = normals({4, 32, 16, 16}, 0).contiguous(at::MemoryFormat::ChannelsLast);
-    const Tensor out = block.forward(x, at::zeros({4, 16}));
+    const Tensor out = block.forward(x, {}, at::zeros({4, 16}));
     ASSERT_EQ(out.sizes(), (std::vector<std::int64_t>{4, 64, 16, 16}));
     EXPECT_TRUE(out.is_contiguous(at::MemoryFormat::ChannelsLast));
     // Shortcut and branch have variance 1 each, give or take 10 % for 64 x 288 weights.
     EXPECT_NEAR(out.square().mean().item<double>(), 2, 0.2) << activation;
-  }
-}
-
-TEST(UnetBlocks, CircularPaddingIsLibTorchsOwn) {
-  // Sides of one cell are their own images on both ends.
-  for (const auto& [height, width] :
-       {std::pair<std::int64_t, std::int64_t>{5, 4}, {1, 3}, {2, 1}}) {
-    Tensor x = normals({2, 3, height, width}, 0).requires_grad_();
-    Tensor y = x.detach().clone().requires_grad_();
-    const Tensor ours = pad_circular(x), theirs = at::pad(y, {1, 1, 1, 1}, "circular");
-    EXPECT_TRUE(at::equal(ours, theirs));
-    const Tensor weight = normals(theirs.sizes().vec(), 1);
-    (ours * weight).sum().backward();
-    (theirs * weight).sum().backward();
-    EXPECT_TRUE(at::allclose(x.grad(), y.grad(), 1e-6, 1e-6)) << height << " x " << width;
   }
 }
 

@@ -1,0 +1,195 @@
+#!/usr/bin/env python3
+"""UNet training: slift against the same loop in PyTorch, alternating in one run.
+
+    bench/unet_training.py build/release/bench/bench_unet_training
+
+Both train the net of configs/wave-small.toml on fields of 32 x 32 points with AdamW, gradient
+clipping, warm-up and cosine schedule, EMA and shuffled batches with one fixed label each. First the
+peer takes slift's weights and must give slift's output. It runs in both memory formats. Prints a JSON
+line; `ratio` is the median of the rounds' slift / PyTorch speeds, in the format that is faster.
+"""
+import json
+import math
+import os
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+WIDTHS, LABEL, LABEL_WIDTH, WINDOW, SIZE = [32, 64, 128], 64, 512, 3, 32
+BATCH, ITERATIONS, ROUNDS = 16, 15, 5
+MEMBERS, STEPS = 256, 17
+PARAMETERS = 4_355_265
+
+
+def conv(inputs, outputs, stride=1):
+    return nn.Conv2d(inputs, outputs, 3, stride, padding=1, padding_mode="circular")
+
+
+def act(x):
+    return F.gelu(x, approximate="tanh")
+
+
+class Block(nn.Module):
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.norm1, self.conv1 = nn.GroupNorm(8, inputs), conv(inputs, outputs)
+        self.norm2, self.conv2 = nn.GroupNorm(8, outputs), conv(outputs, outputs)
+        self.film = nn.Linear(LABEL_WIDTH, 2 * outputs)
+        self.shortcut = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
+
+    def forward(self, x, e):
+        alpha, beta = self.film(e)[:, :, None, None].chunk(2, 1)
+        h = self.conv1(act(self.norm1(x)))
+        h = torch.addcmul(beta, self.norm2(h), 1 + alpha)
+        return self.shortcut(x) + self.conv2(act(h))
+
+
+class Unet(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.label1 = nn.Linear(LABEL, LABEL_WIDTH)
+        self.label2 = nn.Linear(LABEL_WIDTH, LABEL_WIDTH)
+        self.stem = conv(WINDOW, WIDTHS[0])
+        for i, width in enumerate(WIDTHS):
+            for n in 1, 2:
+                self.add_module(f"down{i}_block{n}", Block(width, width))
+                self.add_module(f"up{i}_block{n}", Block(2 * width, width))
+            if i + 1 < len(WIDTHS):
+                self.add_module(f"shrink{i}", conv(width, WIDTHS[i + 1], stride=2))
+                self.add_module(f"grow{i}", conv(WIDTHS[i + 1], width))
+        self.middle_block1, self.middle_block2 = (Block(WIDTHS[-1], WIDTHS[-1]) for _ in range(2))
+        self.smooth, self.merge = conv(WIDTHS[0], WIDTHS[0]), Block(2 * WIDTHS[0], WIDTHS[0])
+        self.head_norm, self.head = nn.GroupNorm(8, WIDTHS[0]), conv(WIDTHS[0], 1)
+
+    def forward(self, window, label):
+        part = self._modules
+        e = act(self.label2(act(self.label1(label))))
+        x = stem = self.stem(window)
+        skips = []
+        for i in range(len(WIDTHS)):
+            for n in 1, 2:
+                x = part[f"down{i}_block{n}"](x, e)
+                skips.append(x)
+            if i + 1 < len(WIDTHS):
+                x = part[f"shrink{i}"](x)
+        x = self.middle_block2(self.middle_block1(x, e), e)
+        for i in reversed(range(len(WIDTHS))):
+            for n in 1, 2:
+                x = part[f"up{i}_block{n}"](torch.cat([x, skips.pop()], 1), e)
+            if i > 0:
+                x = part[f"grow{i - 1}"](F.interpolate(x, scale_factor=2))
+        x = self.merge(torch.cat([self.smooth(x), stem], 1), e)
+        return self.head(act(self.head_norm(x)))
+
+
+def read_safetensors(path):
+    with open(path, "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        content = bytearray(file.read())
+    header.pop("__metadata__", None)
+    return {name: torch.frombuffer(content, dtype=torch.float32, offset=entry["data_offsets"][0],
+                                   count=math.prod(entry["shape"])).view(entry["shape"])
+            for name, entry in header.items()}
+
+
+def check_same_function(program):
+    """Largest difference of the nets' outputs for the same weights; fails if it is not small."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "sample.safetensors")
+        subprocess.run([program, str(BATCH), "1", path], check=True, capture_output=True)
+        sample = read_safetensors(path)
+    window, label, output = (sample.pop(name) for name in ("window", "label", "output"))
+    net = Unet()
+    net.load_state_dict({name.replace("scale", "weight").replace("shift", "bias"): value
+                         for name, value in sample.items()})
+    if sum(p.numel() for p in net.parameters()) != PARAMETERS:
+        raise SystemExit("the peer has another number of parameters")
+    with torch.no_grad():
+        difference = (net(window.flatten(1, 2), label) - output).abs().max().item()
+    if difference > 1e-4:
+        raise SystemExit(f"the peer computes another function: difference {difference}")
+    return difference
+
+
+class Peer:
+    def __init__(self, memory_format):
+        torch.manual_seed(0)
+        self.memory_format = memory_format
+        self.states = torch.randn(MEMBERS, STEPS, SIZE, SIZE)
+        self.labels = torch.randn(MEMBERS * (STEPS - WINDOW), LABEL)
+        self.net = Unet().to(memory_format=memory_format)
+        self.params = list(self.net.parameters())
+        self.ema = [p.detach().clone() for p in self.params]
+        self.optimizer = torch.optim.AdamW(self.params, lr=1e-3, weight_decay=1e-4, foreach=True)
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer,
+            lambda i: min(1, (i + 1) / 200) * 0.5 * (1 + math.cos(math.pi * i / 2**20)))
+        self.order, self.position = torch.randperm(len(self.labels)), 0
+        self.rate(3)
+
+    def step(self):
+        if self.position + BATCH > len(self.order):
+            self.order, self.position = torch.randperm(len(self.labels)), 0
+        pick = self.order[self.position:self.position + BATCH]
+        self.position += BATCH
+        member, first = pick // (STEPS - WINDOW), pick % (STEPS - WINDOW)
+        frames = self.states[member[:, None], first[:, None] + torch.arange(WINDOW + 1)]
+        window = frames[:, :WINDOW].contiguous(memory_format=self.memory_format)
+        target = frames[:, WINDOW:] - frames[:, WINDOW - 1:WINDOW]
+        loss = F.mse_loss(self.net(window, self.labels[pick]), target)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.params, 1.0)
+        self.optimizer.step()
+        self.schedule.step()
+        with torch.no_grad():
+            torch._foreach_mul_(self.ema, 0.999)
+            torch._foreach_add_(self.ema, self.params, alpha=0.001)
+        return loss.item()
+
+    def rate(self, iterations):
+        start = time.perf_counter()
+        for _ in range(iterations):
+            self.step()
+        return iterations / (time.perf_counter() - start)
+
+
+def slift_rate(program):
+    output = subprocess.run([program, str(BATCH), str(ITERATIONS)], check=True, capture_output=True)
+    return json.loads(output.stdout)["iterations_per_second"]
+
+
+def main():
+    # PyTorch guesses from the processor's topology and may leave cores idle: both get all.
+    torch.set_num_threads(os.cpu_count())
+    difference = check_same_function(sys.argv[1])
+    peers = {"contiguous": Peer(torch.contiguous_format),
+             "channels_last": Peer(torch.channels_last)}
+    ours, rates = [], {name: [] for name in peers}
+    for _ in range(ROUNDS):
+        ours.append(slift_rate(sys.argv[1]))
+        for name, peer in peers.items():
+            rates[name].append(peer.rate(ITERATIONS))
+    medians = {name: statistics.median(values) for name, values in rates.items()}
+    fastest = max(medians, key=medians.get)
+    print(json.dumps({
+        "bench": "unet_training",
+        "widths": WIDTHS, "size": SIZE, "label_dimension": LABEL, "batch": BATCH,
+        "output_difference": difference,
+        "slift_iterations_per_second": round(statistics.median(ours), 2),
+        "pytorch_iterations_per_second": {name: round(m, 2) for name, m in medians.items()},
+        "pytorch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "ratio": round(statistics.median(a / b for a, b in zip(ours, rates[fastest])), 3),
+    }), flush=True)
+
+
+if __name__ == "__main__":
+    main()
