@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
   config.iterations = 1 << 20;
   const std::int64_t timed = std::atoll(argv[5]);
 
-  Ranks alone{RankInfo{}};
+  Ranks alone{RankInfo{}, at::kCPU};
   Trainer trainer(config, alone);
   bool stop = false;
   for (int i = 0; i < 10; ++i) trainer.step(0, stop);

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "metrics/crossing.h"
+#include "metrics/quantity.h"
 #include "systems/system.h"
 
 namespace {
@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
   ConfigSchema schema = system->schema();
   for (int i = 4; i < argc; ++i) schema.apply_setting(argv[i]);
   const TrajectoryInfo info = system->describe();
-  const auto rule = paper_crossing_rule(info);
+  const std::vector<Quantity> quantities = standard_quantities(info);
+  const bool crosses = !quantities.empty() && quantities.back().has_crossing();
 
   const std::int64_t batch = std::min(members, system->preferred_batch(device));
   std::vector<float> states(static_cast<std::size_t>(batch * info.trajectory_size()));
@@ -61,10 +62,15 @@ int main(int argc, char** argv) {
     system->simulate({0, first, count, part, {}}, device);
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (count == batch) rates.push_back(static_cast<double>(count) / seconds.count());
-    for (std::int64_t i = 0; rule && i < count; ++i) {
-      const auto size = static_cast<std::size_t>(info.trajectory_size());
-      crossings.push_back(
-          first_crossing(part.subspan(static_cast<std::size_t>(i) * size, size), info, *rule));
+    if (!crosses) continue;
+    const StateFunction watched(quantities.back(), info);
+    const auto size = static_cast<std::size_t>(info.state_size());
+    std::vector<float> series(static_cast<std::size_t>(info.steps));
+    for (std::size_t i = 0; i < part.size() / size; i += series.size()) {
+      for (std::size_t t = 0; t < series.size(); ++t) {
+        series[t] = watched(part.subspan((i + t) * size, size));
+      }
+      crossings.push_back(first_crossing(quantities.back(), series));
     }
   }
   std::nth_element(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2),
@@ -77,7 +83,7 @@ int main(int argc, char** argv) {
                            {"batch", batch},
                            {"trajectories_per_second", rate},
                            {"frames_per_second", rate * static_cast<double>(info.steps)}};
-  if (rule) result["crossing"] = crossing_statistics(crossings);
+  if (crosses) result["crossing"] = crossing_statistics(crossings);
   fmt::print("{}\n", result.dump());
   return 0;
 }

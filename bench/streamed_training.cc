@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
   config.schema().apply_file(argv[1]);
   config.path = data.string();
 
-  Ranks alone{RankInfo{}};
+  Ranks alone{RankInfo{}, at::kCPU};
   const auto trainer = [&](std::int64_t memory_mb) {
     config.memory_mb = memory_mb;
     return std::make_unique<Trainer>(config, alone);

@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
       std::filesystem::temp_directory_path() /
       fmt::format("slift-bench-{}.h5", std::chrono::steady_clock::now().time_since_epoch().count());
   simulate_waves(data);
-  Ranks alone{RankInfo{}};
+  Ranks alone{RankInfo{}, at::kCPU};
   Trainer trainer(wave_small(data, batch), alone);
   if (argc > 3) write_sample(trainer.model(), argv[3]);
 

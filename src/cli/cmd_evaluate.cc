@@ -4,42 +4,30 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/score_table.h"
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "metrics/evaluation.h"
+#include "metrics/nearest.h"
 
 namespace slift::cli {
 namespace {
 
-std::string table(const Evaluation& e) {
-  const auto row = [](const std::string& name, const DistanceOverTime& d) {
-    return fmt::format("{:<28} {:>10.4g} {:>10.4g} {:>8.2f}\n", name, d.mean, d.floor_mean,
-                       d.ratio());
-  };
-  std::string text =
-      fmt::format("{:<28} {:>10} {:>10} {:>8}\n",
-                  fmt::format("{} vs {} members", e.members, e.members), "value", "floor", "ratio");
-  text +=
-      row(e.quantity == "state" ? "sliced W2, mean over time" : "W2 of mean |x| (WIM)", e.sliced);
-  if (e.has_intervals) {
-    text += fmt::format("{:<28} {:>10} {:>10} {:>8}\n", "  95 % interval",
-                        fmt::format("+-{:.2g}", e.mean_interval.high - e.sliced.mean),
-                        fmt::format("+-{:.2g}", e.floor_interval.high - e.sliced.floor_mean),
-                        fmt::format("+-{:.2g}", e.ratio_interval.high - e.sliced.ratio()));
-  }
-  if (e.crossing) {
-    text += fmt::format("{:<28} {:>10.4g} {:>10.4g} {:>8.2f}\n", "W2 of crossing times (WCT)",
-                        e.crossing->value, e.crossing->floor, e.crossing->ratio());
-  }
-  if (e.exact_points > 0) text += row(fmt::format("exact W2, {} points", e.exact_points), e.exact);
-  return text;
+std::string describe(const NearestNeighbours& n) {
+  std::string text = fmt::format(
+      "nearest training trajectory: {:.2f} of its distance to the next, {:.1f} % copied",
+      n.members.value, 100 * n.members.copied);
+  if (!n.floor) return text + "\n";
+  return text + fmt::format("; fresh truth {:.2f}, {:.1f} %: {}\n", n.floor->members.value,
+                            100 * n.floor->members.copied,
+                            n.floor->memorising() ? "MEMORISING" : "not memorising");
 }
 
 }  // namespace
 
 void declare_evaluate(CLI::App& app) {
   struct Options {
-    std::string run, truth, generated, out;
+    std::string run, truth, quantities, training, device = "cpu", out;
     EvaluateOptions evaluate;
   };
   auto o = std::make_shared<Options>();
@@ -62,6 +50,12 @@ void declare_evaluate(CLI::App& app) {
   app.add_option("--exact-points", e.exact_points, "Points of exact W2; 0: none")
       ->capture_default_str()
       ->check(CLI::Range(0, 2048));
+  app.add_option("--quantities", o->quantities,
+                 "TOML file of [[quantity]] tables: numbers of your own to compare");
+  app.add_option("--training", o->training,
+                 "Training trajectories: also look for copies of them (nearest neighbours)");
+  app.add_option("--device", o->device, "Of the search for copies: cpu or cuda")
+      ->capture_default_str();
   app.add_option("--bootstrap", e.bootstrap, "Replicates for the intervals; 0: none")
       ->capture_default_str()
       ->check(CLI::Range(0, 10000));
@@ -71,16 +65,26 @@ void declare_evaluate(CLI::App& app) {
     const fs::path generated = folder ? fs::path(o->run) / "rollout.h5" : fs::path(o->run);
     require(!folder || fs::exists(generated),
             "{}: holds no rollout.h5; `slift rollout {}` makes it", o->run, o->run);
+    if (!o->quantities.empty()) o->evaluate.quantities = read_quantities(o->quantities);
     const Evaluation result =
         evaluate(TrajectoryReader(generated), TrajectoryReader(o->truth), o->evaluate);
     fs::path out = o->out;
     if (out.empty() && folder) out = fs::path(o->run) / "evaluation.json";
     nlohmann::json json = result.to_json();
+    std::string text = score_table(result);
+    if (!o->training.empty()) {
+      const TrajectoryReader truth(o->truth);
+      const NearestNeighbours nearest =
+          nearest_neighbours(TrajectoryReader(generated), TrajectoryReader(o->training), &truth,
+                             {.device = o->device});
+      json["nearest"] = nearest.to_json();
+      text += describe(nearest);
+    }
     if (!out.empty()) {
       write_file_atomically(out, json.dump(2) + "\n");
       json["out"] = out.string();
     }
-    print_result(json, table(result));
+    print_result(json, text);
   });
 }
 

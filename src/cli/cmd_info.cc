@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -10,6 +11,7 @@
 #include "data/normaliser.h"
 #include "nets/transition_model.h"
 #include "report/preview.h"
+#include "report/score.h"
 #include "tensor/safetensors.h"
 #include "training/checkpoint.h"
 #include "training/config.h"
@@ -70,18 +72,37 @@ json describe_metrics_log(const fs::path& path) {
   return {{"kind", "metrics"}, {"lines", lines}, {"last", last}};
 }
 
+// Scores that can be read, without what is too long to show.
+json brief_scores(json scores) {
+  read_scores(scores);
+  for (json& score : scores) score.erase("over_time");
+  return scores;
+}
+
 json describe_evaluation(const fs::path& path) {
-  json evaluation = json::parse(read_file(path), nullptr, false);
+  const json evaluation = json::parse(read_file(path), nullptr, false);
   require(evaluation.is_object() && evaluation.value("format", "") == "slift-evaluation",
           "{}: not a file that slift writes", path.string());
+  require(evaluation.value("version", json()) == 2,
+          "{}: version must be 2, got {}; run `slift evaluate` again", path.string(),
+          evaluation.value("version", json()).dump());
   json result = {{"kind", "evaluation"}};
-  for (const char* key : {"system", "generated", "truth", "members", "quantity"}) {
-    result[key] = evaluation.value(key, json());
-  }
-  for (const char* key : {"sliced_w2", "exact_w2"}) {
-    if (!evaluation.contains(key)) continue;
-    result[key] = evaluation[key];
-    result[key].erase("over_time");
+  try {
+    for (const char* key : {"system", "generated", "truth", "members"}) {
+      result[key] = evaluation.at(key);
+    }
+    result["scores"] = brief_scores(evaluation.at("scores"));
+    if (evaluation.contains("conditional")) {
+      const json& conditional = evaluation["conditional"];
+      result["conditional"] = {{"groups", conditional.at("groups")},
+                               {"scores", brief_scores(conditional.at("scores"))}};
+    }
+    if (evaluation.contains("nearest")) {
+      result["nearest"] = evaluation["nearest"];
+      for (const char* key : {"members", "fresh_members"}) result["nearest"].erase(key);
+    }
+  } catch (const json::exception& error) {
+    fail("{}: not a readable evaluation: {}", path.string(), error.what());
   }
   return result;
 }
@@ -116,12 +137,27 @@ json describe(const fs::path& path, bool stats) {
   return describe_trajectories(path, stats);
 }
 
-// Nested objects as indented "key  value" lines.
+std::string score_lines(const json& scores, int indent) {
+  std::string text = fmt::format("{:{}}{:<44} {:>9} {:>9} {:>9}  95 %\n", "", indent, "", "value",
+                                 "floor", "ratio");
+  for (const ReportScore& s : read_scores(scores)) {
+    const bool known = std::isfinite(s.ratio_low) && std::isfinite(s.ratio_high);
+    text += fmt::format(
+        "{:{}}{:<44} {:>9} {:>9} {:>9}  {}\n", "", indent, name_in_words(s), short_number(s.value),
+        short_number(s.floor), short_number(s.ratio),
+        known ? short_number(s.ratio_low) + " to " + short_number(s.ratio_high) : "n/a");
+  }
+  return text;
+}
+
+// Nested objects as indented "key  value" lines, scores as a table.
 std::string as_text(const json& object, int indent = 0) {
   std::string text;
   for (const auto& [key, value] : object.items()) {
     const std::string pad(static_cast<std::size_t>(indent), ' ');
-    if (value.is_object() && !value.empty()) {
+    if (key == "scores" && value.is_array()) {
+      text += fmt::format("{}{}\n{}", pad, key, score_lines(value, indent + 2));
+    } else if (value.is_object() && !value.empty()) {
       text += fmt::format("{}{}\n{}", pad, key, as_text(value, indent + 2));
     } else {
       text += fmt::format("{}{:<{}} {}\n", pad, key, std::max(1, 18 - indent),

@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "core/errors.h"
+#include "metrics/record.h"
 #include "rollout/rollout.h"
 #include "tensor/runtime.h"
 
@@ -27,12 +28,19 @@ void parse_members(const std::string& text, RolloutOptions& options) {
   options.members = end - begin;
 }
 
+StateMap record_map(const TrajectoryInfo& states, const std::string& quantities) {
+  const auto extra = quantities.empty() ? std::vector<Quantity>{} : read_quantities(quantities);
+  return slift::record_map(plan_record(states, extra), states);
+}
+
 }  // namespace
 
 void declare_rollout(CLI::App& app) {
   struct Options {
     std::string run, init, out, members = "1024", device = "cpu", precision = "fp32";
+    std::string quantities;
     std::vector<std::string> fields;
+    bool no_states = false;
     RolloutOptions rollout;
   };
   auto o = std::make_shared<Options>();
@@ -61,6 +69,12 @@ void declare_rollout(CLI::App& app) {
       ->check(CLI::PositiveNumber);
   app.add_option("--fields", o->fields, "Store these components or channels only, e.g. u,v")
       ->delimiter(',');
+  app.add_flag("--no-states", o->no_states,
+               "Store only what `slift evaluate` needs, a hundredth or less of the states")
+      ->excludes("--fields");
+  app.add_option("--quantities", o->quantities,
+                 "TOML file of [[quantity]] tables to record with --no-states")
+      ->needs("--no-states");
   app.add_option("--seed,-s", o->rollout.seed, "Seed of the labels")->capture_default_str();
   app.add_option("--chunk", o->rollout.chunk,
                  "Members computed together, rounded up to blocks of the network; changes no "
@@ -87,7 +101,9 @@ void declare_rollout(CLI::App& app) {
       o->out = (std::filesystem::path(o->run) / "rollout.h5").string();
     }
     const TrajectoryInfo states = rollout_info(model.spec(), o->rollout);
-    const StateMap map = o->fields.empty() ? keep_all(states) : keep_fields(states, o->fields);
+    const StateMap map = o->no_states        ? record_map(states, o->quantities)
+                         : o->fields.empty() ? keep_all(states)
+                                             : keep_fields(states, o->fields);
     const TrajectoryInfo info = roll_out_to_file(model, initial, o->rollout, map, o->out);
     print_result({{"out", o->out},
                   {"members", info.members},

@@ -31,6 +31,10 @@ void declare_simulate(CLI::App& app) {
   app.add_option("--batch", o->run.batch, "Trajectories at once; 0: what suits the system")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
+  app.add_option("--branches", o->run.branches,
+                 "Consecutive trajectories that share their first state")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   app.add_flag("--media", o->run.media,
                "Also store what a trajectory runs in (speed, permeability)");
   add_preview_option(app, o->previews);

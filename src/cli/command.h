@@ -42,6 +42,7 @@ void declare_train(CLI::App& app);
 void declare_rollout(CLI::App& app);
 void declare_evaluate(CLI::App& app);
 void declare_report(CLI::App& app);
+void declare_compare(CLI::App& app);
 void declare_doctor(CLI::App& app);
 void declare_demo(CLI::App& app);
 

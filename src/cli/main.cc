@@ -36,6 +36,8 @@ const std::vector<Command>& commands() {
        "slift evaluate runs/duffing --truth data/test.h5", declare_evaluate},
       {"report", "write one HTML page about one or more evaluated runs",
        "slift report runs/duffing runs/duffing-d0", declare_report},
+      {"compare", "compare several runs or data sets with one truth, in one table and one page",
+       "slift compare runs/duffing runs/duffing-d0 --truth data/test.h5", declare_compare},
       {"doctor", "say what this machine and this build can do", "slift doctor", declare_doctor},
   };
   return table;

@@ -42,14 +42,6 @@ json from_toml(const toml::node& node, const std::string& key, const std::string
   fail("{}: {}: must be a number, a string, a truth value, a list or a section", source, key);
 }
 
-json parse_toml(const std::string& text, const std::string& source) {
-  try {
-    return from_toml(toml::parse(text), "", source);
-  } catch (const toml::parse_error& error) {
-    fail("{}:{}: not valid TOML: {}", source, error.source().begin.line, error.description());
-  }
-}
-
 std::string toml_value(const json& value) {
   std::string text = value.dump();
   if (value.is_number_float() && text.find_first_of(".e") == std::string::npos) text += ".0";
@@ -57,6 +49,14 @@ std::string toml_value(const json& value) {
 }
 
 }  // namespace
+
+json parse_toml(const std::string& text, const std::string& source) {
+  try {
+    return from_toml(toml::parse(text), "", source);
+  } catch (const toml::parse_error& error) {
+    fail("{}:{}: not valid TOML: {}", source, error.source().begin.line, error.description());
+  }
+}
 
 std::string Rule::describe() const {
   if (!choices.empty()) return fmt::format("one of {}", fmt::join(choices, ", "));

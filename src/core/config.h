@@ -80,6 +80,9 @@ class ConfigSchema {
   std::vector<Field> fields_;
 };
 
+// A TOML document as JSON. Throws UserError naming `source` and the line if it is not valid.
+nlohmann::json parse_toml(const std::string& text, const std::string& source);
+
 // The candidate with the smallest edit distance to `name`; candidates must not be empty.
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates);
 

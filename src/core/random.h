@@ -21,6 +21,7 @@ enum class Purpose : std::uint8_t {
   kWeights = 6,
   kDirections = 7,
   kBootstrap = 8,
+  kRankTies = 9,
 };
 
 // One stream of components. `index` below 2^56.

@@ -20,13 +20,13 @@ StateMap keep_all(const TrajectoryInfo& info) {
 }
 
 StateMap keep_fields(const TrajectoryInfo& info, const std::vector<std::string>& names) {
+  const std::vector<std::string> known = info.field_names();
   std::vector<std::size_t> channels;
   for (const std::string& name : names) {
-    const auto found = std::find(info.fields.begin(), info.fields.end(), name);
-    require(
-        found != info.fields.end(), "--fields: unknown field {}; there are {}", name,
-        info.fields.empty() ? "none with names" : fmt::format("{}", fmt::join(info.fields, ", ")));
-    channels.push_back(static_cast<std::size_t>(found - info.fields.begin()));
+    const auto found = std::find(known.begin(), known.end(), name);
+    require(found != known.end(), "--fields: unknown field {}; there are {}", name,
+            fmt::join(known, ", "));
+    channels.push_back(static_cast<std::size_t>(found - known.begin()));
   }
   StateMap map;
   map.shape = info.state_shape;

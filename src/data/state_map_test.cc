@@ -52,7 +52,7 @@ TEST(StateMapTest, UnknownFieldsAreNamedWithTheKnown) {
             "--fields: unknown field x; there are u, v");
   info.fields = {};
   EXPECT_EQ(error_of([&] { keep_fields(info, {"u"}); }),
-            "--fields: unknown field u; there are none with names");
+            "--fields: unknown field u; there are x1, x2");
 }
 
 }  // namespace

@@ -118,6 +118,14 @@ std::string TrajectoryInfo::describe_shape() const {
   return fmt::format("{} x {} x {}", members, steps, fmt::join(state_shape, " x "));
 }
 
+std::vector<std::string> TrajectoryInfo::field_names() const {
+  std::vector<std::string> names = fields;
+  for (std::int64_t c = std::ssize(names); c < channels(); ++c) {
+    names.push_back(fmt::format("x{}", c + 1));
+  }
+  return names;
+}
+
 std::int64_t members_within(const TrajectoryInfo& info, std::int64_t bytes) {
   const std::int64_t one = info.trajectory_size() * static_cast<std::int64_t>(sizeof(float));
   return std::clamp<std::int64_t>(bytes / std::max<std::int64_t>(one, 1), 1,

@@ -44,7 +44,8 @@ struct TrajectoryInfo {
   std::int64_t media_size() const;  // 0 if there are none
   std::int64_t trajectory_size() const { return steps * state_size(); }
   std::int64_t transitions() const { return members * (steps - 1); }
-  std::string describe_shape() const;  // "512 x 71 x 2"
+  std::string describe_shape() const;            // "512 x 71 x 2"
+  std::vector<std::string> field_names() const;  // `fields`, or x1, x2, ... if they have no names
   bool operator==(const TrajectoryInfo&) const = default;
 };
 

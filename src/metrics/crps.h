@@ -16,9 +16,4 @@ namespace slift {
 // Both ascending; at least two members and one verification. O(n + m).
 double fair_crps(std::span<const float> ensemble, std::span<const float> verifications);
 
-// The same with each point standing as often as its weight, a whole number, says: the score of a
-// bootstrap resample. The weights of the members sum to at least 2, the others to at least 1.
-double fair_crps(std::span<const float> ensemble, std::span<const float> ensemble_weights,
-                 std::span<const float> verifications, std::span<const float> verification_weights);
-
 }  // namespace slift

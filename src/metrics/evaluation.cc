@@ -7,11 +7,8 @@
 #include "core/errors.h"
 #include "core/log.h"
 #include "core/parallel.h"
-#include "core/progress.h"
-#include "core/random.h"
-#include "data/normaliser.h"
-#include "metrics/crossing.h"
-#include "metrics/wasserstein.h"
+#include "metrics/quantiles.h"
+#include "metrics/scores.h"
 
 namespace slift {
 
@@ -19,297 +16,203 @@ using nlohmann::json;
 
 namespace {
 
-using Table = std::vector<std::vector<double>>;
+constexpr std::int64_t kShownComponents = 8;  // of vectors, in quantile tables
+constexpr std::int64_t kSpectrumTimes = 4;
+constexpr std::int64_t kMaxGroups = 256;
 
-constexpr std::int64_t kBootstrapDirections = 8;
-
-// What distances are computed on, kept in memory: [step][member, width].
-struct Features {
-  std::int64_t width = 0;
-  std::vector<std::vector<float>> at_step;
-
-  std::span<const float> slice(std::int64_t step, std::int64_t first, std::int64_t count) const {
-    return std::span(at_step[static_cast<std::size_t>(step)])
-        .subspan(static_cast<std::size_t>(first * width), static_cast<std::size_t>(count * width));
+// What both files are compared by: the plan of whichever holds records, else one for their states.
+RecordPlan common_plan(const TrajectoryReader& generated, const TrajectoryReader& truth,
+                       const std::vector<Quantity>& extra) {
+  for (const TrajectoryReader* file : {&generated, &truth}) {
+    if (file->info().record.empty()) continue;
+    const RecordPlan plan = plan_of_records(*file);
+    for (const Quantity& quantity : extra) {
+      const bool recorded =
+          std::any_of(plan.quantities.begin(), plan.quantities.end(),
+                      [&](const Quantity& q) { return to_json({q}) == to_json({quantity}); });
+      require(recorded, "{}: quantity {} was not recorded; give it to `slift rollout` too",
+              file->path(), quantity.name);
+    }
+    return plan;
   }
-};
+  return plan_record(truth.info(), extra);
+}
 
-// One pass over a file: features and crossing times of the first `kept` members, moments of all.
-struct Summary {
-  Features features;
-  std::vector<std::optional<double>> crossings;  // empty without a rule
-  Table mean, std;
-};
+std::vector<std::int64_t> shape_of_states(const TrajectoryReader& file) {
+  return file.info().record.empty() ? file.info().state_shape : plan_of_records(file).state_shape;
+}
 
-Summary summarise(const TrajectoryReader& reader, std::int64_t steps, std::int64_t kept,
-                  const std::optional<CrossingRule>& rule, const char* label) {
-  const TrajectoryInfo& info = reader.info();
-  TrajectoryInfo compared = info;
-  compared.steps = steps;
-  const std::int64_t channels = info.channels(), size = info.state_size(), cells = size / channels;
-  const auto count_of = [](std::int64_t n) { return static_cast<std::size_t>(n); };
-  Summary s;
-  s.features.width = info.is_vector() ? size : 1;
-  s.features.at_step.assign(count_of(steps), std::vector<float>(count_of(kept * s.features.width)));
-  Table sum(count_of(steps), std::vector<double>(count_of(channels), 0)), squares = sum;
-  Progress progress(label, "traj", info.members);
-  for_each_chunk(reader, info.members, [&](auto first, auto count, std::span<const float> x) {
-    require_finite(x, info, first, reader.path());
-    for (std::int64_t m = 0; m < count; ++m) {
-      if (rule && first + m < kept) {
-        s.crossings.push_back(first_crossing(
-            x.subspan(count_of(m * info.trajectory_size()), count_of(steps * info.state_size())),
-            compared, *rule));
-      }
-      for (std::int64_t t = 0; t < steps; ++t) {
-        const float* state = x.data() + (m * info.steps + t) * size;
-        double magnitude = 0;
-        for (std::int64_t c = 0; c < channels; ++c) {
-          double total = 0, square = 0;
-          for (std::int64_t i = c * cells; i < (c + 1) * cells; ++i) {
-            const double v = state[i];
-            total += v;
-            square += v * v;
-            magnitude += std::abs(v);
-          }
-          sum[count_of(t)][count_of(c)] += total;
-          squares[count_of(t)][count_of(c)] += square;
-        }
-        if (first + m >= kept) continue;
-        float* to = s.features.at_step[count_of(t)].data() + (first + m) * s.features.width;
-        if (info.is_vector()) {
-          std::copy_n(state, size, to);
-        } else {
-          *to = static_cast<float>(magnitude / static_cast<double>(size));
-        }
-      }
-    }
-    progress.update(first + count);
-  });
-  const double n = static_cast<double>(info.members * cells);
-  s.mean = sum, s.std = sum;
-  for (std::size_t t = 0; t < sum.size(); ++t) {
-    for (std::size_t c = 0; c < sum[t].size(); ++c) {
-      s.mean[t][c] = sum[t][c] / n;
-      s.std[t][c] = std::sqrt(std::max(0.0, squares[t][c] / n - s.mean[t][c] * s.mean[t][c]));
+void require_comparable(const TrajectoryReader& generated, const TrajectoryReader& truth) {
+  const TrajectoryInfo &g = generated.info(), &k = truth.info();
+  require(shape_of_states(generated) == shape_of_states(truth),
+          "{}: states {} do not fit the {} of {}", generated.path(),
+          fmt::join(shape_of_states(generated), " x "), fmt::join(shape_of_states(truth), " x "),
+          truth.path());
+  require(std::abs(g.dt - k.dt) <= 1e-6 * std::abs(k.dt),
+          "{}: time step {} does not fit the {} of {}", generated.path(), g.dt, k.dt, truth.path());
+  require(k.members >= 4, "{}: at least 4 trajectories are needed to split the truth, got {}",
+          truth.path(), k.members);
+  require(g.members >= 2, "{}: at least 2 members are needed, got {}", generated.path(), g.members);
+  require(std::min(g.steps, k.steps) >= 2, "{}: at least 2 stored states are needed, got {}",
+          generated.path(), std::min(g.steps, k.steps));
+  if (g.steps != k.steps) {
+    spdlog::warn("{} has {} steps, {} has {}: comparing the first {}", generated.path(), g.steps,
+                 truth.path(), k.steps, std::min(g.steps, k.steps));
+  }
+}
+
+// Groups of members with a common start; none unless the generated file has branches.
+std::vector<Group> branch_groups(const TrajectoryInfo& generated, const TrajectoryInfo& truth) {
+  std::vector<Group> groups;
+  if (generated.branches < 2) return groups;
+  // As many generated as half the true ones, so that the floor compares sets of the same size; a
+  // single true branch verifies all generated ones.
+  const std::int64_t size =
+      truth.branches < 4 ? generated.branches : std::min(generated.branches, truth.branches / 2);
+  const std::int64_t count = std::min(
+      {generated.members / generated.branches, truth.members / truth.branches, kMaxGroups});
+  for (std::int64_t g = 0; g < count; ++g) {
+    groups.push_back(
+        {g * generated.branches, size, g * truth.branches, truth.branches < 4 ? 1 : 2 * size});
+  }
+  return groups;
+}
+
+std::int64_t members_of(const std::vector<Group>& groups, bool generated) {
+  if (groups.empty()) return 0;
+  const Group& last = groups.back();
+  return generated ? last.first_generated + last.generated : last.first_truth + last.truth;
+}
+
+// Whether every group begins with the same state on both sides, up to rounding.
+bool have_common_starts(const Ensemble& generated, const Ensemble& truth,
+                        const std::vector<Group>& groups) {
+  for (const Group& group : groups) {
+    for (std::int64_t c = 0; c < truth.plan.first_mean(); ++c) {
+      const float a = generated.column(0, c, group.first_generated, 1)[0];
+      const float b = truth.column(0, c, group.first_truth, 1)[0];
+      if (std::abs(a - b) > 1e-4f * (1 + std::abs(b))) return false;
     }
   }
-  return s;
+  return true;
 }
 
-double mean_of(const std::vector<double>& x) {
-  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+std::vector<std::int64_t> range(std::int64_t first, std::int64_t end) {
+  std::vector<std::int64_t> values(index(end - first));
+  std::iota(values.begin(), values.end(), first);
+  return values;
 }
 
-// The two sides of every comparison, and the set for the floor.
-struct Sets {
-  const Features& generated;
-  const Features& truth;
-  std::int64_t n, steps;
+Score named(Score score, const std::string& name) {
+  score.name = name;
+  return score;
+}
 
-  std::span<const float> ensemble(std::int64_t t) const { return generated.slice(t, 0, n); }
-  std::span<const float> reference(std::int64_t t) const { return truth.slice(t, 0, n); }
-  std::span<const float> second_truth(std::int64_t t) const { return truth.slice(t, n, n); }
-  std::span<const float> both_halves(std::int64_t t) const { return truth.slice(t, 0, 2 * n); }
-  double time(std::int64_t t) const {
-    return static_cast<double>(t) / static_cast<double>(steps - 1);
+std::vector<Score> distances(const Comparison& c, const EvaluateOptions& options) {
+  const RecordPlan& plan = c.plan();
+  std::vector<Score> scores;
+  if (plan.of_vectors()) scores.push_back(sliced_w2_score(c, options.directions));
+  for (std::int64_t q = 0; q < plan.first_cell(); ++q) {
+    const Quantity& quantity = plan.quantities[index(q)];
+    scores.push_back(named(w2_score(c, q), quantity.name));
+    if (quantity.has_crossing()) scores.push_back(named(crossing_score(c, q), quantity.name));
   }
-};
-
-void finish(DistanceOverTime& d) {
-  d.mean = mean_of(d.value);
-  d.floor_mean = mean_of(d.floor);
+  return scores;
 }
 
-// in_first[cut][member]: whether a truth member is in the first half. The first cut is the order of
-// the file.
-std::vector<std::vector<char>> cut_truth(std::int64_t n, std::int64_t cuts) {
-  std::vector<std::vector<char>> in_first;
-  for (std::int64_t cut = 0; cut < cuts; ++cut) {
-    const Permutation shuffle(0, static_cast<std::uint64_t>(cut),
-                              static_cast<std::uint64_t>(2 * n));
-    std::vector<char> first(static_cast<std::size_t>(2 * n), 0);
-    for (std::uint64_t i = 0; i < static_cast<std::uint64_t>(n); ++i) {
-      first[cut == 0 ? i : shuffle(i)] = 1;
-    }
-    in_first.push_back(std::move(first));
-  }
-  return in_first;
-}
-
-// Step 0 is given, not generated; the mean is over steps 1, 2, ... Each projection is sorted once;
-// a cut deals the sorted truth out to its two halves.
-DistanceOverTime sliced_over_time(const Sets& sets, const EvaluateOptions& options) {
-  const std::int64_t dim = sets.truth.width;
-  const auto width = static_cast<std::size_t>(dim);
-  const auto directions = slicing_directions(dim, options.directions);
-  const std::size_t direction_count = directions.size() / width;
-  const auto in_first = cut_truth(sets.n, options.cuts);
-  const auto n = static_cast<std::size_t>(sets.steps - 1);
-  DistanceOverTime d{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n), 0, 0};
-  parallel_for(sets.steps - 1, [&](std::int64_t i) {
-    const std::int64_t t = i + 1;
-    std::vector<double> value(in_first.size(), 0), floor(in_first.size(), 0);
-    std::vector<float> half[2] = {std::vector<float>(static_cast<std::size_t>(sets.n)),
-                                  std::vector<float>(static_cast<std::size_t>(sets.n))};
-    std::vector<std::int32_t> order;
-    for (std::size_t k = 0; k < direction_count; ++k) {
-      const auto direction = std::span(directions).subspan(k * width, width);
-      const auto ensemble = sorted_projection(sets.ensemble(t), dim, direction);
-      const auto truth = sorted_projection(sets.both_halves(t), dim, direction, &order);
-      for (std::size_t cut = 0; cut < in_first.size(); ++cut) {
-        std::size_t filled[2] = {0, 0};
-        for (std::size_t j = 0; j < truth.size(); ++j) {
-          const int side = in_first[cut][static_cast<std::size_t>(order[j])] != 0 ? 0 : 1;
-          half[side][filled[side]++] = truth[j];
-        }
-        value[cut] += w2_squared_sorted(ensemble, half[0]);
-        floor[cut] += w2_squared_sorted(half[1], half[0]);
-      }
-    }
-    const auto mean_root = [&](const std::vector<double>& sums) {
-      double total = 0;
-      for (const double sum : sums) total += std::sqrt(sum / static_cast<double>(direction_count));
-      return total / static_cast<double>(sums.size());
-    };
-    const auto at = static_cast<std::size_t>(i);
-    d.time[at] = sets.time(t);
-    d.value[at] = mean_root(value);
-    d.floor[at] = mean_root(floor);
-  });
-  finish(d);
-  return d;
-}
-
-// As sliced_over_time, for one number per member.
-CrossingDistance crossing_distance(const std::vector<std::optional<double>>& generated,
-                                   const std::vector<std::optional<double>>& truth,
-                                   std::int64_t cuts) {
-  const auto sorted = [](const auto& times, const auto& keep) {
-    std::vector<float> kept;
-    for (std::size_t i = 0; i < times.size(); ++i) {
-      if (keep(i)) kept.push_back(static_cast<float>(times[i].value_or(1)));
-    }
-    std::sort(kept.begin(), kept.end());
-    return kept;
+std::vector<Score> skill(const Comparison& c) {
+  const RecordPlan& plan = c.plan();
+  std::vector<Score> scores;
+  const auto add = [&](const std::string& name, const std::vector<std::int64_t>& columns) {
+    scores.push_back(named(crps_score(c, columns), name));
+    scores.push_back(named(spread_skill_score(c, columns), name));
+    scores.push_back(named(rank_score(c, columns), name));
   };
-  const auto share_never = [](const auto& times) {
-    return static_cast<double>(std::count(times.begin(), times.end(), std::nullopt)) /
-           static_cast<double>(times.size());
+  add("state", range(plan.first_cell(), plan.first_mean()));
+  for (std::int64_t q = 0; q < plan.first_cell(); ++q) {
+    add(plan.quantities[index(q)].name, {q});
+  }
+  return scores;
+}
+
+Table quantile_rows(const Ensemble& ensemble, std::int64_t column) {
+  Table rows(index(ensemble.steps));
+  parallel_for(ensemble.steps, [&](std::int64_t t) {
+    std::vector<float> values = ensemble.column(t, column, 0, ensemble.members);
+    std::sort(values.begin(), values.end());
+    rows[index(t)] = quantiles(values, kQuantileLevels);
+  });
+  return rows;
+}
+
+std::vector<QuantileTable> quantile_tables(const Ensemble& generated, const Ensemble& truth) {
+  const RecordPlan& plan = truth.plan;
+  std::vector<QuantileTable> tables;
+  for (std::int64_t q = 0; q < plan.first_cell(); ++q) {
+    tables.push_back(
+        {plan.quantities[index(q)].name, quantile_rows(generated, q), quantile_rows(truth, q)});
+  }
+  if (!plan.of_vectors()) return tables;
+  for (std::int64_t c = 0; c < std::min(plan.channels(), kShownComponents); ++c) {
+    tables.push_back({plan.fields[index(c)], quantile_rows(generated, plan.first_cell() + c),
+                      quantile_rows(truth, plan.first_cell() + c)});
+  }
+  return tables;
+}
+
+std::vector<SpectrumTable> spectrum_tables(const Ensemble& generated, const Ensemble& truth,
+                                           std::int64_t steps) {
+  const RecordPlan& plan = truth.plan;
+  const auto rows = [&](const Ensemble& ensemble, std::int64_t step, std::int64_t channel) {
+    std::vector<double> mean;
+    for (std::int64_t k = 0; k < plan.wave_numbers; ++k) {
+      const std::int64_t column = plan.first_spectrum() + channel * plan.wave_numbers + k;
+      const auto values = ensemble.column(step, column, 0, ensemble.members);
+      mean.push_back(std::accumulate(values.begin(), values.end(), 0.0) /
+                     static_cast<double>(values.size()));
+    }
+    return mean;
   };
-  CrossingDistance d;
-  d.never_generated = share_never(generated);
-  d.never_truth = share_never(truth);
-  const auto ensemble = sorted(generated, [](std::size_t) { return true; });
-  for (const auto& in_first : cut_truth(static_cast<std::int64_t>(truth.size() / 2), cuts)) {
-    const auto first = sorted(truth, [&](std::size_t i) { return in_first[i] != 0; });
-    const auto second = sorted(truth, [&](std::size_t i) { return in_first[i] == 0; });
-    d.value += std::sqrt(w2_squared_sorted(ensemble, first)) / static_cast<double>(cuts);
-    d.floor += std::sqrt(w2_squared_sorted(second, first)) / static_cast<double>(cuts);
+  std::vector<SpectrumTable> tables;
+  const std::int64_t times = std::min(kSpectrumTimes, steps - 1);
+  for (std::int64_t c = 0; plan.wave_numbers > 0 && c < plan.channels(); ++c) {
+    SpectrumTable table{plan.fields[index(c)], {}, {}, {}};
+    for (std::int64_t i = 1; i <= times; ++i) {
+      const std::int64_t step = i * (steps - 1) / times;
+      table.time.push_back(static_cast<double>(step) / static_cast<double>(steps - 1));
+      table.generated.push_back(rows(generated, step, c));
+      table.truth.push_back(rows(truth, step, c));
+    }
+    tables.push_back(std::move(table));
   }
-  return d;
+  return tables;
 }
 
-DistanceOverTime exact_over_time(const Sets& sets, std::int64_t points, std::int64_t times) {
-  const std::int64_t dim = sets.truth.width;
-  const auto part = static_cast<std::size_t>(points * dim);
-  times = std::min(times, sets.steps - 1);
-  const auto n = static_cast<std::size_t>(times);
-  DistanceOverTime d{std::vector<double>(n), std::vector<double>(n), std::vector<double>(n), 0, 0};
-  parallel_for(2 * times, [&](std::int64_t i) {
-    const auto at = static_cast<std::size_t>(i / 2);
-    const std::int64_t t = (i / 2 + 1) * (sets.steps - 1) / times;
-    const auto reference = sets.reference(t).first(part);
-    if (i % 2 == 0) {
-      d.time[at] = sets.time(t);
-      d.value[at] = exact_w2(sets.ensemble(t).first(part), reference, dim);
-    } else {
-      d.floor[at] = exact_w2(sets.second_truth(t).first(part), reference, dim);
-    }
-  });
-  finish(d);
-  return d;
-}
-
-// Bootstrap over members, on a few directions. Each projection is sorted once; a replicate only
-// changes the weights of its points.
-void add_intervals(Evaluation& e, const Sets& sets, std::int64_t replicates) {
-  const std::int64_t dim = sets.truth.width;
-  const auto width = static_cast<std::size_t>(dim);
-  const auto directions = slicing_directions(dim, kBootstrapDirections);
-  const std::size_t direction_count = directions.size() / width;
-  const auto count = static_cast<std::size_t>(replicates);
-  std::vector<std::vector<float>> counts[3];
-  for (std::uint64_t set = 0; set < 3; ++set) {
-    for (std::size_t r = 0; r < count; ++r) {
-      counts[set].push_back(resample_counts(sets.n, set, static_cast<std::uint32_t>(r)));
-    }
-  }
-  std::vector<std::vector<double>> value(static_cast<std::size_t>(sets.steps - 1),
-                                         std::vector<double>(count, 0));
-  auto floor = value;
-  parallel_for(sets.steps - 1, [&](std::int64_t i) {
-    const std::int64_t t = i + 1;
-    auto& values = value[static_cast<std::size_t>(i)];
-    auto& floors = floor[static_cast<std::size_t>(i)];
-    const std::span<const float> points[3] = {sets.reference(t), sets.ensemble(t),
-                                              sets.second_truth(t)};
-    for (std::size_t k = 0; k < direction_count; ++k) {
-      std::vector<float> sorted[3], weights[3];
-      std::vector<std::int32_t> order[3];
-      for (int set = 0; set < 3; ++set) {
-        sorted[set] = sorted_projection(
-            points[set], dim, std::span(directions).subspan(k * width, width), &order[set]);
-        weights[set].resize(sorted[set].size());
-      }
-      for (std::size_t r = 0; r < count; ++r) {
-        for (int set = 0; set < 3; ++set) {
-          for (std::size_t j = 0; j < order[set].size(); ++j) {
-            weights[set][j] = counts[set][r][static_cast<std::size_t>(order[set][j])];
-          }
-        }
-        values[r] += w2_squared_sorted(sorted[1], weights[1], sorted[0], weights[0]);
-        floors[r] += w2_squared_sorted(sorted[2], weights[2], sorted[0], weights[0]);
-      }
-    }
-    for (std::size_t r = 0; r < count; ++r) {
-      values[r] = std::sqrt(values[r] / static_cast<double>(direction_count));
-      floors[r] = std::sqrt(floors[r] / static_cast<double>(direction_count));
-    }
-  });
-  std::vector<double> value_means(count, 0), floor_means(count, 0), ratios(count);
-  for (std::size_t r = 0; r < count; ++r) {
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      value_means[r] += value[i][r] / static_cast<double>(value.size());
-      floor_means[r] += floor[i][r] / static_cast<double>(value.size());
-    }
-    ratios[r] = value_means[r] / floor_means[r];
-  }
-  e.has_intervals = true;
-  e.mean_interval = interval_around(e.sliced.mean, value_means);
-  e.floor_interval = interval_around(e.sliced.floor_mean, floor_means);
-  e.ratio_interval = interval_around(e.sliced.ratio(), ratios);
-}
-
-json distance_to_json(const DistanceOverTime& d) {
-  return {{"value", d.mean},
-          {"floor", d.floor_mean},
-          {"ratio", d.ratio()},
-          {"over_time", {{"time", d.time}, {"value", d.value}, {"floor", d.floor}}}};
+json list_of(const std::vector<Score>& scores) {
+  json list = json::array();
+  for (const Score& score : scores) list.push_back(score.to_json());
+  return list;
 }
 
 }  // namespace
 
+const Score* Evaluation::find(const std::string& metric, const std::string& name) const {
+  for (const Score& score : scores) {
+    if (score.metric == metric && (name.empty() || score.name == name)) return &score;
+  }
+  return nullptr;
+}
+
 json Evaluation::to_json() const {
   json result = {{"format", "slift-evaluation"},
-                 {"version", 1},
+                 {"version", 2},
                  {"system", system},
                  {"generated", generated},
                  {"truth", truth},
                  {"members", members},
                  {"cuts", cuts},
-                 {"quantity", quantity},
-                 {"sliced_w2", distance_to_json(sliced)},
+                 {"bootstrap", bootstrap},
+                 {"scores", list_of(scores)},
                  {"moments",
                   {{"time", time},
                    {"fields", fields},
@@ -317,71 +220,75 @@ json Evaluation::to_json() const {
                    {"truth_members", truth_members},
                    {"truth", {{"mean", truth_mean}, {"std", truth_std}}},
                    {"generated", {{"mean", generated_mean}, {"std", generated_std}}}}}};
-  if (has_intervals) {
-    result["sliced_w2"]["interval"] = mean_interval;
-    result["sliced_w2"]["floor_interval"] = floor_interval;
-    result["sliced_w2"]["ratio_interval"] = ratio_interval;
+  if (branch_groups > 0) {
+    result["conditional"] = {{"groups", branch_groups}, {"scores", list_of(conditional)}};
   }
-  if (crossing) {
-    result["crossing"] = {{"value", crossing->value},
-                          {"floor", crossing->floor},
-                          {"ratio", crossing->ratio()},
-                          {"never_generated", crossing->never_generated},
-                          {"never_truth", crossing->never_truth}};
+  if (!quantiles.empty()) {
+    json tables = json::array();
+    for (const QuantileTable& q : quantiles) {
+      tables.push_back({{"name", q.name}, {"generated", q.generated}, {"truth", q.truth}});
+    }
+    result["quantiles"] = {{"levels", kQuantileLevels}, {"time", time}, {"tables", tables}};
   }
-  if (exact_points > 0) {
-    result["exact_w2"] = distance_to_json(exact);
-    result["exact_w2"]["points"] = exact_points;
+  if (!spectra.empty()) {
+    result["spectra"] = json::array();
+    for (const SpectrumTable& s : spectra) {
+      result["spectra"].push_back(
+          {{"field", s.field}, {"time", s.time}, {"generated", s.generated}, {"truth", s.truth}});
+    }
   }
   return result;
 }
 
 Evaluation evaluate(const TrajectoryReader& generated, const TrajectoryReader& truth,
                     const EvaluateOptions& options) {
-  const TrajectoryInfo& g = generated.info();
-  const TrajectoryInfo& k = truth.info();
-  require(g.state_shape == k.state_shape, "{}: states {} do not fit the {} of {}", generated.path(),
-          fmt::join(g.state_shape, " x "), fmt::join(k.state_shape, " x "), truth.path());
-  require(std::abs(g.dt - k.dt) <= 1e-6 * std::abs(k.dt),
-          "{}: time step {} does not fit the {} of {}", generated.path(), g.dt, k.dt, truth.path());
-  require(k.members >= 4, "{}: at least 4 trajectories are needed to split the truth, got {}",
-          truth.path(), k.members);
-  const std::int64_t steps = std::min(g.steps, k.steps);
-  require(steps >= 2, "{}: at least 2 stored states are needed, got {}", generated.path(), steps);
-  if (g.steps != k.steps) {
-    spdlog::warn("{} has {} steps, {} has {}: comparing the first {}", generated.path(), g.steps,
-                 truth.path(), k.steps, steps);
-  }
+  require_comparable(generated, truth);
+  const TrajectoryInfo &g = generated.info(), &k = truth.info();
+  const RecordPlan plan = common_plan(generated, truth, options.quantities);
   Evaluation e;
   e.generated = generated.path();
   e.truth = truth.path();
   e.system = k.system;
   e.members = std::min({g.members, k.members / 2, options.max_members});
+  e.cuts = options.cuts;
+  e.bootstrap = options.bootstrap;
   e.generated_members = g.members;
   e.truth_members = k.members;
-  e.quantity = k.is_vector() ? "state" : "mean |x|";
-  e.fields = k.fields;
-  if (e.fields.empty()) {
-    for (std::int64_t c = 0; c < k.channels(); ++c) e.fields.push_back(fmt::format("x{}", c + 1));
-  }
-  const auto rule = paper_crossing_rule(k);
-  Summary from_truth = summarise(truth, steps, 2 * e.members, rule, "truth");
-  Summary from_model = summarise(generated, steps, e.members, rule, "generated");
-  e.truth_mean = std::move(from_truth.mean);
-  e.truth_std = std::move(from_truth.std);
-  e.generated_mean = std::move(from_model.mean);
-  e.generated_std = std::move(from_model.std);
+  e.fields = plan.fields;
 
-  const Sets sets{from_model.features, from_truth.features, e.members, steps};
-  for (std::int64_t t = 0; t < steps; ++t) e.time.push_back(sets.time(t));
-  e.cuts = options.cuts;
-  e.sliced = sliced_over_time(sets, options);
-  e.exact_points = std::min(options.exact_points, e.members);
-  if (e.exact_points > 0) e.exact = exact_over_time(sets, e.exact_points, options.exact_times);
-  if (rule) {
-    e.crossing = crossing_distance(from_model.crossings, from_truth.crossings, options.cuts);
+  const std::vector<Group> groups = branch_groups(g, k);
+  const std::int64_t steps = std::min(g.steps, k.steps);
+  const Ensemble from_truth = read_ensemble(
+      truth, plan, steps, std::max(2 * e.members, members_of(groups, false)), "truth");
+  const Ensemble from_model = read_ensemble(
+      generated, plan, steps, std::max(e.members, members_of(groups, true)), "generated");
+  e.truth_mean = from_truth.mean;
+  e.truth_std = from_truth.std;
+  e.generated_mean = from_model.mean;
+  e.generated_std = from_model.std;
+
+  const Comparison all(from_model, from_truth, {{0, e.members, 0, 2 * e.members}}, options.cuts,
+                       options.bootstrap);
+  for (std::int64_t t = 0; t < steps; ++t) e.time.push_back(all.time(t));
+  e.scores = distances(all, options);
+  if (options.exact_points > 0 && plan.of_vectors()) {
+    e.scores.push_back(exact_w2_score(all, options.exact_points, options.exact_times));
   }
-  if (options.bootstrap > 1) add_intervals(e, sets, options.bootstrap);
+  if (!options.distances_only) {
+    for (Score& score : skill(all)) e.scores.push_back(std::move(score));
+    if (plan.wave_numbers > 0) e.scores.push_back(spectrum_score(all));
+    e.quantiles = quantile_tables(from_model, from_truth);
+    e.spectra = spectrum_tables(from_model, from_truth, steps);
+  }
+  if (!groups.empty() && !have_common_starts(from_model, from_truth, groups)) {
+    spdlog::warn("{} has branches, but not from the states {} starts from: no scores by start",
+                 generated.path(), truth.path());
+  } else if (!groups.empty()) {
+    const Comparison branches(from_model, from_truth, groups, options.cuts, options.bootstrap);
+    e.branch_groups = std::ssize(groups);
+    if (groups.front().truth > 1) e.conditional = distances(branches, options);
+    for (Score& score : skill(branches)) e.conditional.push_back(std::move(score));
+  }
   return e;
 }
 

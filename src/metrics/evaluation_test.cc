@@ -76,7 +76,7 @@ TEST_F(EvaluationTest, TruthAgainstTruthHasRatioOne) {
   // The ratio's standard error is about 0.2 here: the steps of a walk go together, which leaves few
   // degrees of freedom. Of twenty 95 % intervals at least 17 must hold 1 (19 are expected).
   EvaluateOptions options;
-  options.exact_points = 0;
+  options.exact_points = 0, options.distances_only = true;
   double mean = 0;
   int covered = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -84,18 +84,18 @@ TEST_F(EvaluationTest, TruthAgainstTruthHasRatioOne) {
     const auto generated = write_walks("generated.h5", make_info(400, kSteps, {2}), 2 * seed + 1);
     const Evaluation e = evaluate(generated, truth, options);
     EXPECT_EQ(e.members, 400);
-    const double ratio = e.sliced.ratio();
+    const double ratio = e.headline().ratio();
     EXPECT_GT(ratio, 0.4);
     EXPECT_LT(ratio, 2.5);
     mean += ratio / 20;
-    ASSERT_TRUE(e.has_intervals);
-    EXPECT_LT(e.ratio_interval.low, ratio);
-    EXPECT_GT(e.ratio_interval.high, ratio);
-    EXPECT_LT(e.mean_interval.low, e.sliced.mean);
-    EXPECT_GT(e.mean_interval.high, e.sliced.mean);
-    EXPECT_LT(e.floor_interval.low, e.sliced.floor_mean);
-    EXPECT_GT(e.floor_interval.high, e.sliced.floor_mean);
-    covered += e.ratio_interval.low < 1 && 1 < e.ratio_interval.high;
+    ASSERT_TRUE(e.headline().ratio_interval);
+    EXPECT_LT(e.headline().ratio_interval->low, ratio);
+    EXPECT_GT(e.headline().ratio_interval->high, ratio);
+    EXPECT_LT(e.headline().interval->low, e.headline().value);
+    EXPECT_GT(e.headline().interval->high, e.headline().value);
+    EXPECT_LT(e.headline().floor_interval->low, e.headline().floor);
+    EXPECT_GT(e.headline().floor_interval->high, e.headline().floor);
+    covered += e.headline().ratio_interval->low < 1 && 1 < e.headline().ratio_interval->high;
   }
   EXPECT_NEAR(mean, 1, 4 * 0.2 / std::sqrt(20.0));
   EXPECT_GE(covered, 17);
@@ -103,13 +103,13 @@ TEST_F(EvaluationTest, TruthAgainstTruthHasRatioOne) {
 
 TEST_F(EvaluationTest, SeveralCutsGiveASteadierFloor) {
   EvaluateOptions options;
-  options.exact_points = 0, options.bootstrap = 0;
+  options.exact_points = 0, options.bootstrap = 0, options.distances_only = true;
   const auto relative_deviation = [&](std::int64_t cuts) {
     options.cuts = cuts;
     double sum = 0, squares = 0;
     for (std::uint64_t seed = 0; seed < 30; ++seed) {
       const auto truth = write_walks("truth.h5", make_info(200, 3, {2}), seed);
-      const double floor = evaluate(truth, truth, options).sliced.floor_mean;
+      const double floor = evaluate(truth, truth, options).headline().floor;
       sum += floor, squares += floor * floor;
     }
     const double mean = sum / 30;
@@ -130,9 +130,9 @@ TEST_F(EvaluationTest, CollapsedEnsembleIsFarAboveTheFloor) {
   EvaluateOptions options;
   options.exact_points = 64, options.exact_times = 2;
   const Evaluation e = evaluate(write("generated.h5", info, collapsed), truth, options);
-  EXPECT_GT(e.sliced.ratio(), 10);
-  EXPECT_GT(e.ratio_interval.low, 5);
-  EXPECT_GT(e.exact.ratio(), 2);
+  EXPECT_GT(e.headline().ratio(), 10);
+  EXPECT_GT(e.headline().ratio_interval->low, 5);
+  EXPECT_GT(e.find("exact W2")->ratio(), 2);
   for (std::size_t t = 0; t < kSteps; ++t) {
     // Standard deviations of normals are known to 1/sqrt(2 count), relative.
     const double deviation = std::sqrt(static_cast<double>(t + 1));
@@ -143,7 +143,7 @@ TEST_F(EvaluationTest, CollapsedEnsembleIsFarAboveTheFloor) {
     // From a normal to its mean it is as far as its standard deviation, here of 2 n numbers; the
     // error of the two means enters squared.
     if (t > 0) {
-      EXPECT_NEAR(e.sliced.value[t - 1], deviation, 4 * deviation / std::sqrt(4.0 * n));
+      EXPECT_NEAR(e.headline().over_time[t - 1], deviation, 4 * deviation / std::sqrt(4.0 * n));
     }
   }
 }
@@ -164,23 +164,23 @@ TEST_F(EvaluationTest, ShiftIsMeasuredExactly) {
   EXPECT_EQ(e.members, 50);
   EXPECT_EQ(e.generated_members, 50);
   EXPECT_EQ(e.truth_members, 100);
-  EXPECT_EQ(e.quantity, "state");
+  EXPECT_EQ(e.headline().name, "state");
   EXPECT_EQ(e.system, "walk");
   EXPECT_EQ(e.fields, (std::vector<std::string>{"x1", "x2"}));
   // Step 0 is given and takes no part: the mean shift is 5 (1 + 2 + 3 + 4 + 5) / 5.
-  ASSERT_EQ(e.sliced.value.size(), 5u);
+  ASSERT_EQ(e.headline().over_time.size(), 5u);
   for (std::size_t i = 0; i < 5; ++i) {
-    EXPECT_NEAR(e.sliced.time[i], static_cast<double>(i + 1) / 5, 1e-12);
-    EXPECT_NEAR(e.sliced.value[i], 5 * static_cast<double>(i + 1) / std::sqrt(2.0), 1e-4);
+    EXPECT_NEAR(e.headline().time[i], static_cast<double>(i + 1) / 5, 1e-12);
+    EXPECT_NEAR(e.headline().over_time[i], 5 * static_cast<double>(i + 1) / std::sqrt(2.0), 1e-4);
   }
-  EXPECT_NEAR(e.sliced.mean, 15 / std::sqrt(2.0), 1e-4);
+  EXPECT_NEAR(e.headline().value, 15 / std::sqrt(2.0), 1e-4);
   // Of the steps 1 .. 5, two: 2 and the last.
-  EXPECT_EQ(e.exact_points, 50);
-  EXPECT_EQ(e.exact.time, (std::vector<double>{0.4, 1}));
-  EXPECT_NEAR(e.exact.value[0], 10, 1e-4);
-  EXPECT_NEAR(e.exact.value[1], 25, 1e-4);
-  EXPECT_NEAR(e.exact.mean, 17.5, 1e-4);
-  EXPECT_GT(e.exact.floor_mean, e.sliced.floor_mean);
+  EXPECT_EQ(e.find("exact W2")->details["points"], 50);
+  EXPECT_EQ(e.find("exact W2")->time, (std::vector<double>{0.4, 1}));
+  EXPECT_NEAR(e.find("exact W2")->over_time[0], 10, 1e-4);
+  EXPECT_NEAR(e.find("exact W2")->over_time[1], 25, 1e-4);
+  EXPECT_NEAR(e.find("exact W2")->value, 17.5, 1e-4);
+  EXPECT_GT(e.find("exact W2")->floor, e.headline().floor);
   ASSERT_EQ(e.time.size(), static_cast<std::size_t>(kSteps));
   EXPECT_EQ(e.time.front(), 0);
   EXPECT_EQ(e.time.back(), 1);
@@ -197,9 +197,9 @@ TEST_F(EvaluationTest, FloorIsTheDistanceOfTheHalves) {
   options.max_members = 30;
   options.cuts = 1;
   const Evaluation e = evaluate(write_walks("generated.h5", half, 0), truth, options);
-  EXPECT_NEAR(e.sliced.mean, 0, 1e-9);
-  EXPECT_NEAR(e.sliced.floor_mean, std::sqrt(2.0), 1e-5);
-  EXPECT_NEAR(e.exact.floor_mean, 2, 1e-5);
+  EXPECT_NEAR(e.headline().value, 0, 1e-9);
+  EXPECT_NEAR(e.headline().floor, std::sqrt(2.0), 1e-5);
+  EXPECT_NEAR(e.find("exact W2")->floor, 2, 1e-5);
 
   options.max_members = 10;  // then the halves are members 0 .. 9 and 10 .. 19
   EXPECT_EQ(evaluate(write_walks("generated.h5", half, 0), truth, options).members, 10);
@@ -224,10 +224,11 @@ TEST_F(EvaluationTest, MomentsAgreeWithPlainFormulas) {
   };
   for (std::size_t t = 0; t < 3; ++t) {
     for (std::size_t c = 0; c < 2; ++c) {
-      EXPECT_NEAR(e.truth_mean[t][c], moments(x, t, c).first, 1e-9);
-      EXPECT_NEAR(e.truth_std[t][c], moments(x, t, c).second, 1e-9);
-      EXPECT_NEAR(e.generated_mean[t][c], moments(y, t, c).first, 1e-9);
-      EXPECT_NEAR(e.generated_std[t][c], moments(y, t, c).second, 1e-9);
+      // Each member's own moments are recorded in float32.
+      EXPECT_NEAR(e.truth_mean[t][c], moments(x, t, c).first, 1e-7);
+      EXPECT_NEAR(e.truth_std[t][c], moments(x, t, c).second, 1e-7);
+      EXPECT_NEAR(e.generated_mean[t][c], moments(y, t, c).first, 1e-7);
+      EXPECT_NEAR(e.generated_std[t][c], moments(y, t, c).second, 1e-7);
     }
   }
 }
@@ -240,15 +241,12 @@ TEST_F(EvaluationTest, FieldsAreComparedByMeanMagnitude) {
   EvaluateOptions options;
   options.cuts = 1;
   Evaluation e = evaluate(write("generated.h5", half, states), truth, options);
-  EXPECT_EQ(e.quantity, "mean |x|");
-  EXPECT_NEAR(e.sliced.mean, 0, 1e-6) << "the sign must not matter";
-  EXPECT_GT(e.sliced.floor_mean, 0.01);
+  EXPECT_EQ(e.headline().name, "mean |x|");
+  EXPECT_NEAR(e.headline().value, 0, 1e-6) << "the sign must not matter";
+  EXPECT_GT(e.headline().floor, 0.01);
   for (float& x : states) x += x < 0 ? -0.75f : 0.75f;  // mean |x| grows by 0.75
   e = evaluate(write("generated.h5", half, states), truth, options);
-  for (const double value : e.sliced.value) EXPECT_NEAR(value, 0.75, 1e-5);
-  // With one number per member, assignment and sorting agree.
-  EXPECT_NEAR(e.exact.value.back(), 0.75, 1e-5);
-  EXPECT_NEAR(e.exact.floor.back(), e.sliced.floor.back(), 1e-5);
+  for (const double value : e.headline().over_time) EXPECT_NEAR(value, 0.75, 1e-5);
 }
 
 TEST_F(EvaluationTest, DifferentLengthsCompareTheFirstSteps) {
@@ -256,13 +254,13 @@ TEST_F(EvaluationTest, DifferentLengthsCompareTheFirstSteps) {
   const auto same = evaluate(write_walks("same.h5", make_info(20, 4, {2}), 1), truth, {});
   // Member m of the longer file starts with the same numbers: fill_normal draws prefixes.
   const auto longer = evaluate(write_walks("longer.h5", make_info(20, 9, {2}), 1), truth, {});
-  EXPECT_EQ(longer.sliced.value, same.sliced.value);
-  EXPECT_EQ(longer.sliced.time, same.sliced.time);
+  EXPECT_EQ(longer.headline().over_time, same.headline().over_time);
+  EXPECT_EQ(longer.headline().time, same.headline().time);
   EXPECT_EQ(longer.generated_mean, same.generated_mean);
   EXPECT_EQ(longer.time.size(), 4u);
   const auto shorter = evaluate(write_walks("shorter.h5", make_info(20, 3, {2}), 1), truth, {});
-  ASSERT_EQ(shorter.sliced.value.size(), 2u);
-  EXPECT_EQ(shorter.sliced.value[0], same.sliced.value[0]);
+  ASSERT_EQ(shorter.headline().over_time.size(), 2u);
+  EXPECT_EQ(shorter.headline().over_time[0], same.headline().over_time[0]);
   EXPECT_EQ(shorter.truth_mean.size(), 3u);
 }
 
@@ -304,22 +302,27 @@ TEST_F(EvaluationTest, JsonHasTheDocumentedKeys) {
   const Evaluation e = evaluate(generated, truth, {});
   const nlohmann::json full = e.to_json();
   EXPECT_EQ(keys(full), (Keys{"format", "version", "system", "generated", "truth", "members",
-                              "cuts", "quantity", "sliced_w2", "exact_w2", "moments"}));
+                              "cuts", "bootstrap", "scores", "moments", "quantiles"}));
   EXPECT_EQ(full["format"], "slift-evaluation");
-  EXPECT_EQ(full["version"], 1);
+  EXPECT_EQ(full["version"], 2);
   EXPECT_EQ(full["generated"], (folder_ / "generated.h5").string());
   EXPECT_EQ(full["truth"], (folder_ / "truth.h5").string());
   EXPECT_EQ(full["members"], 20);
-  EXPECT_EQ(keys(full["sliced_w2"]), (Keys{"value", "floor", "ratio", "over_time", "interval",
-                                           "floor_interval", "ratio_interval"}));
-  EXPECT_EQ(keys(full["sliced_w2"]["over_time"]), (Keys{"time", "value", "floor"}));
-  EXPECT_EQ(full["sliced_w2"]["value"], e.sliced.mean);
-  EXPECT_EQ(full["sliced_w2"]["floor"], e.sliced.floor_mean);
-  EXPECT_EQ(full["sliced_w2"]["ratio"], e.sliced.mean / e.sliced.floor_mean);
-  EXPECT_EQ(full["sliced_w2"]["interval"],
-            nlohmann::json::array({e.mean_interval.low, e.mean_interval.high}));
-  EXPECT_EQ(keys(full["exact_w2"]), (Keys{"value", "floor", "ratio", "over_time", "points"}));
-  EXPECT_EQ(full["exact_w2"]["points"], 20);
+  const nlohmann::json& headline = full["scores"][0];
+  EXPECT_EQ(keys(headline), (Keys{"name", "metric", "value", "floor", "ratio", "over_time",
+                                  "interval", "floor_interval", "ratio_interval"}));
+  EXPECT_EQ(keys(headline["over_time"]), (Keys{"time", "value", "floor"}));
+  EXPECT_EQ(headline["value"], e.headline().value);
+  EXPECT_EQ(headline["floor"], e.headline().floor);
+  EXPECT_EQ(headline["ratio"], e.headline().value / e.headline().floor);
+  EXPECT_EQ(headline["interval"],
+            nlohmann::json::array({e.headline().interval->low, e.headline().interval->high}));
+  std::vector<std::string> metrics;
+  for (const auto& score : full["scores"]) metrics.push_back(score["metric"]);
+  EXPECT_EQ(metrics, (std::vector<std::string>{"sliced W2", "exact W2", "fair CRPS",
+                                               "spread-skill ratio", "unevenness of ranks"}));
+  EXPECT_EQ(full["scores"][1]["points"], 20);
+  EXPECT_EQ(full["scores"][4]["counts"].size(), 20u);
   EXPECT_EQ(keys(full["moments"]),
             (Keys{"time", "fields", "generated_members", "truth_members", "truth", "generated"}));
   for (const char* side : {"truth", "generated"}) {
@@ -327,13 +330,19 @@ TEST_F(EvaluationTest, JsonHasTheDocumentedKeys) {
     EXPECT_EQ(full["moments"][side]["mean"].size(), 4u);
     EXPECT_EQ(full["moments"][side]["mean"][0].size(), 2u);
   }
+  EXPECT_EQ(full["quantiles"]["tables"].size(), 2u);
+  EXPECT_EQ(full["quantiles"]["tables"][1]["name"], "x2");
+  EXPECT_EQ(full["quantiles"]["tables"][1]["truth"].size(), 4u);
+  EXPECT_EQ(full["quantiles"]["tables"][1]["truth"][0].size(), 7u);
 
   EvaluateOptions options;
-  options.bootstrap = 0, options.exact_points = 0;
+  options.bootstrap = 0, options.exact_points = 0, options.distances_only = true;
   const nlohmann::json bare = evaluate(generated, truth, options).to_json();
-  EXPECT_EQ(keys(bare["sliced_w2"]), (Keys{"value", "floor", "ratio", "over_time"}));
-  EXPECT_FALSE(bare.contains("exact_w2"));
-  EXPECT_EQ(bare["sliced_w2"]["value"], full["sliced_w2"]["value"]);
+  ASSERT_EQ(bare["scores"].size(), 1u);
+  EXPECT_EQ(keys(bare["scores"][0]),
+            (Keys{"name", "metric", "value", "floor", "ratio", "over_time"}));
+  EXPECT_FALSE(bare.contains("quantiles"));
+  EXPECT_EQ(bare["scores"][0]["value"], headline["value"]);
 }
 
 TEST_F(EvaluationTest, IsTheSameEveryTime) {
@@ -359,14 +368,244 @@ TEST_F(EvaluationTest, CrossingTimesOfTheWave) {
   options.cuts = 1, options.bootstrap = 0;
   const Evaluation e = evaluate(write_crossings("g.h5", {1, 3, never, 2}),
                                 write_crossings("t.h5", {1, 2, 3, 4, 2, 2, never, 5}), options);
-  ASSERT_TRUE(e.crossing);
+  const Score* crossing = e.find("W2 of crossing times", "largest on the border");
+  ASSERT_NE(crossing, nullptr);
   // Times are steps / 5. Sorted: 1 2 3 never (5) against 1 2 3 4, and 2 2 5 never (5) against
   // those.
-  EXPECT_NEAR(e.crossing->value, std::sqrt(1.0 / 4) / 5, 1e-7);
-  EXPECT_NEAR(e.crossing->floor, std::sqrt((1.0 + 0 + 4 + 1) / 4) / 5, 1e-7);
-  EXPECT_DOUBLE_EQ(e.crossing->never_generated, 0.25);
-  EXPECT_DOUBLE_EQ(e.crossing->never_truth, 0.125);
-  EXPECT_DOUBLE_EQ(e.to_json()["crossing"]["ratio"].get<double>(), e.crossing->ratio());
+  EXPECT_NEAR(crossing->value, std::sqrt(1.0 / 4) / 5, 1e-7);
+  EXPECT_NEAR(crossing->floor, std::sqrt((1.0 + 0 + 4 + 1) / 4) / 5, 1e-7);
+  EXPECT_DOUBLE_EQ(crossing->details["never_generated"].get<double>(), 0.25);
+  EXPECT_DOUBLE_EQ(crossing->details["never_truth"].get<double>(), 0.125);
+  EXPECT_TRUE(crossing->time.empty());
+}
+
+// WIM and WCT written down once more, plainly, for the first cut.
+struct PlainDistances {
+  double wim = 0, wct = 0;
+};
+
+PlainDistances plain_distances(const std::vector<float>& a, const std::vector<float>& b,
+                               const TrajectoryInfo& info, double threshold) {
+  const auto steps = static_cast<std::size_t>(info.steps);
+  const auto size = static_cast<std::size_t>(info.state_size());
+  const auto side = static_cast<std::size_t>(info.state_shape[1]);
+  const auto mean_magnitude = [&](const std::vector<float>& x, std::size_t m, std::size_t t) {
+    double sum = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      sum += std::abs(static_cast<double>(x[(m * steps + t) * size + i]));
+    }
+    return static_cast<float>(sum / static_cast<double>(size));  // as it is recorded
+  };
+  const auto crossing = [&](const std::vector<float>& x, std::size_t m) {
+    for (std::size_t t = 0; t < steps; ++t) {
+      for (std::size_t i = 0; i < size; ++i) {
+        const std::size_t row = i / side, column = i % side;
+        const bool border = row == 0 || column == 0 || row == side - 1 || column == side - 1;
+        if (border && static_cast<double>(x[(m * steps + t) * size + i]) > threshold) {
+          return static_cast<float>(static_cast<double>(t) / static_cast<double>(steps - 1));
+        }
+      }
+    }
+    return 1.0f;
+  };
+  const auto members = a.size() / (steps * size);
+  const auto w2 = [&](auto value) {
+    std::vector<float> x, y;
+    for (std::size_t m = 0; m < members; ++m) x.push_back(value(a, m)), y.push_back(value(b, m));
+    std::sort(x.begin(), x.end());
+    std::sort(y.begin(), y.end());
+    double sum = 0;
+    for (std::size_t m = 0; m < members; ++m) {
+      sum += (static_cast<double>(x[m]) - y[m]) * (static_cast<double>(x[m]) - y[m]);
+    }
+    return std::sqrt(sum / static_cast<double>(members));
+  };
+  PlainDistances d;
+  for (std::size_t t = 1; t < steps; ++t) {
+    d.wim += w2([&](const auto& x, std::size_t m) { return mean_magnitude(x, m, t); }) /
+             static_cast<double>(steps - 1);
+  }
+  d.wct = w2(crossing);
+  return d;
+}
+
+TEST_F(EvaluationTest, WimAndWctAgreeWithAPlainImplementation) {
+  TrajectoryInfo half = make_info(40, kSteps, {1, 5, 5}), whole = make_info(80, kSteps, {1, 5, 5});
+  half.system = whole.system = "wave";
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    // Small fields, so that some members never cross, and some at the start.
+    std::vector<float> truth = walks(whole, 2 * seed), generated = walks(half, 2 * seed + 1);
+    for (float& x : truth) x *= 0.02f * static_cast<float>(seed);
+    for (float& x : generated) x *= 0.015f * static_cast<float>(seed);
+    EvaluateOptions options;
+    options.cuts = 1, options.bootstrap = 0;
+    const Evaluation e =
+        evaluate(write("g.h5", half, generated), write("t.h5", whole, truth), options);
+    const auto middle = truth.begin() + std::ssize(truth) / 2;
+    const std::vector<float> first(truth.begin(), middle), second(middle, truth.end());
+    const PlainDistances value = plain_distances(generated, first, half, 0.05);
+    const PlainDistances floor = plain_distances(second, first, half, 0.05);
+    EXPECT_NEAR(e.headline().value, value.wim, 1e-12);
+    EXPECT_NEAR(e.headline().floor, floor.wim, 1e-12);
+    EXPECT_NEAR(e.find("W2 of crossing times")->value, value.wct, 1e-12);
+    EXPECT_NEAR(e.find("W2 of crossing times")->floor, floor.wct, 1e-12);
+  }
+}
+
+// The ratio of every score of two halves of one truth is 1 within its interval, nearly always.
+TEST_F(EvaluationTest, FloorsHoldForEveryScore) {
+  int covered = 0, counted = 0;
+  EvaluateOptions options;
+  options.exact_points = 64, options.exact_times = 2, options.bootstrap = 30;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    for (const auto& shape : {std::vector<std::int64_t>{2}, std::vector<std::int64_t>{1, 4, 4}}) {
+      const auto truth = write_walks("truth.h5", make_info(240, kSteps, shape), 2 * seed);
+      const auto generated = write_walks("g.h5", make_info(120, kSteps, shape), 2 * seed + 1);
+      for (const Score& score : evaluate(generated, truth, options).scores) {
+        ASSERT_TRUE(score.ratio_interval) << score.metric;
+        ++counted;
+        covered += score.ratio_interval->low < 1 && 1 < score.ratio_interval->high;
+      }
+    }
+  }
+  EXPECT_EQ(counted, 6 * (5 + 8));
+  EXPECT_GE(covered, counted * 85 / 100);
+}
+
+TEST_F(EvaluationTest, CollapseShowsInTheSkillScores) {
+  constexpr std::int64_t n = 1000;
+  const TrajectoryInfo info = make_info(n, kSteps, {2});
+  const auto truth = write_walks("truth.h5", make_info(2 * n, kSteps, {2}), 0);
+  std::vector<float> states = walks(info, 1);
+  for (float& x : states) x *= 0.02f;  // a hair's breadth around the mean
+  EvaluateOptions options;
+  options.exact_points = 0;
+  const Evaluation e = evaluate(write("generated.h5", info, states), truth, options);
+  EXPECT_NEAR(e.find("spread-skill ratio")->value, 0.02, 0.002);
+  EXPECT_NEAR(e.find("spread-skill ratio")->floor, 1, 0.1);
+  EXPECT_GT(e.headline().ratio(), 10);
+  EXPECT_GT(e.find("unevenness of ranks")->ratio(), 10);
+  // The score of a point forecast of N(0, s^2) is s sqrt(2 / pi), of the distribution s / sqrt(pi).
+  EXPECT_NEAR(e.find("fair CRPS")->ratio(), std::sqrt(2.0), 0.1);
+  const auto counts = e.find("unevenness of ranks")->details["counts"];
+  EXPECT_GT(counts[0].get<int>(), 20 * counts[5].get<int>());
+}
+
+TEST_F(EvaluationTest, SpectraSeeWhatMeansDoNot) {
+  const TrajectoryInfo half = make_info(50, 3, {1, 8, 8});
+  const auto truth = write_walks("truth.h5", make_info(100, 3, {1, 8, 8}), 0);
+  std::vector<float> states = walks(half, 1);
+  for (std::size_t m = 0; m < 150; ++m) {  // neighbours averaged: the short waves are gone
+    std::vector<float> field(states.begin() + static_cast<std::ptrdiff_t>(64 * m),
+                             states.begin() + static_cast<std::ptrdiff_t>(64 * (m + 1)));
+    for (std::size_t i = 0; i < 64; ++i) {
+      states[64 * m + i] =
+          (field[i] + field[(i + 1) % 8 + i / 8 * 8] + field[(i + 8) % 64]) / 3 * 1.7f;
+    }
+  }
+  const Evaluation e = evaluate(write("g.h5", half, states), truth, {});
+  EXPECT_GT(e.find("log10 spectrum")->ratio(), 4);
+  ASSERT_EQ(e.spectra.size(), 1u);
+  EXPECT_EQ(e.spectra[0].time, (std::vector<double>{0.5, 1}));
+  EXPECT_EQ(e.spectra[0].truth[0].size(), 5u);
+  EXPECT_LT(e.spectra[0].generated[1].back(), 0.7 * e.spectra[0].truth[1].back());
+}
+
+TEST_F(EvaluationTest, QuantilesAreOfAllMembersKept) {
+  const auto truth = write_walks("truth.h5", make_info(2000, 3, {1}), 0);
+  const auto generated = write_walks("generated.h5", make_info(1000, 3, {1}), 1);
+  EvaluateOptions options;
+  options.exact_points = 0, options.bootstrap = 0;
+  const Evaluation e = evaluate(generated, truth, options);
+  ASSERT_EQ(e.quantiles.size(), 1u);
+  const double level95 = 1.6449 * std::sqrt(3.0);  // of a sum of three normals
+  EXPECT_NEAR(e.quantiles[0].truth[2][5], level95, 0.25);
+  EXPECT_NEAR(e.quantiles[0].generated[2][1], -level95, 0.35);
+  EXPECT_NEAR(e.quantiles[0].generated[2][3], 0, 0.25);
+}
+
+// Branches: groups that start far apart and stay there. A model that mixes the groups up is perfect
+// as a whole and wrong from each start.
+TEST_F(EvaluationTest, BranchesAreComparedByTheirStart) {
+  const auto write_branches = [&](const std::string& name, std::int64_t groups,
+                                  std::int64_t branches, std::uint64_t seed, std::int64_t turn) {
+    TrajectoryInfo info = make_info(groups * branches, kSteps, {2});
+    info.branches = branches;
+    std::vector<float> states = walks(info, seed);
+    for (std::int64_t m = 0; m < info.members; ++m) {
+      for (std::int64_t t = 0; t < kSteps; ++t) {
+        const std::int64_t group = m / branches, place = t == 0 ? group : (group + turn) % groups;
+        float* x = states.data() + (m * kSteps + t) * 2;
+        if (t == 0) x[0] = x[1] = 0;
+        x[0] += 20.0f * static_cast<float>(place);
+      }
+    }
+    return write(name, info, states);
+  };
+  EvaluateOptions options;
+  options.exact_points = 0, options.cuts = 4, options.bootstrap = 10;
+  const auto truth = write_branches("t.h5", 8, 64, 0, 0);
+  const Evaluation good = evaluate(write_branches("g.h5", 8, 32, 1, 0), truth, options);
+  EXPECT_EQ(good.branch_groups, 8);
+  EXPECT_EQ(good.conditional.front().metric, "sliced W2");
+  EXPECT_NEAR(good.conditional.front().ratio(), 1, 0.25);
+  const Evaluation mixed = evaluate(write_branches("g.h5", 8, 32, 1, 1), truth, options);
+  EXPECT_NEAR(mixed.headline().ratio(), 1, 0.5);
+  EXPECT_GT(mixed.conditional.front().ratio(), 10);
+
+  // One true branch from each state verifies: scores without floors.
+  const Evaluation verified =
+      evaluate(write_branches("g.h5", 8, 32, 1, 0), write_branches("t.h5", 8, 1, 2, 0), options);
+  ASSERT_FALSE(verified.conditional.empty());
+  EXPECT_EQ(verified.conditional.front().metric, "fair CRPS");
+  EXPECT_TRUE(std::isnan(verified.conditional.front().floor));
+  EXPECT_EQ(verified.to_json()["conditional"]["scores"][0]["ratio"], nullptr);
+
+  const auto elsewhere = write_walks(
+      "e.h5",
+      [] {
+        TrajectoryInfo info = make_info(256, kSteps, {2});
+        info.branches = 32;
+        return info;
+      }(),
+      3);
+  EXPECT_EQ(evaluate(elsewhere, truth, options).branch_groups, 0) << "other starts";
+}
+
+// Records evaluate as the states they were made from.
+TEST_F(EvaluationTest, RecordsGiveTheSameScoresAsStates) {
+  for (const auto& shape : {std::vector<std::int64_t>{2}, std::vector<std::int64_t>{1, 6, 8}}) {
+    TrajectoryInfo info = make_info(30, kSteps, shape);
+    const std::vector<float> states = walks(info, 1);
+    const auto generated = write("g.h5", info, states);
+    const auto truth = write_walks("t.h5", make_info(60, kSteps, shape), 0);
+    Quantity corner;
+    corner.name = "first", corner.reduce = "max", corner.field = "x1";
+    corner.crossing = "above", corner.threshold = 1;
+    EvaluateOptions options;
+    options.quantities = {corner};
+    const RecordPlan plan = plan_record(info, options.quantities);
+    const StateMap map = record_map(plan, info);
+    TrajectoryInfo recorded = info;
+    recorded.state_shape = map.shape, recorded.fields = map.fields, recorded.record = map.record;
+    std::vector<float> records(static_cast<std::size_t>(30 * kSteps * plan.width()));
+    const auto size = static_cast<std::size_t>(info.state_size());
+    const auto width = static_cast<std::size_t>(plan.width());
+    for (std::size_t i = 0; i < 30 * kSteps; ++i) {
+      map.apply(std::span(states).subspan(i * size, size),
+                std::span(records).subspan(i * width, width));
+    }
+    const auto record_file = write("r.h5", recorded, records);
+    const auto from_states = evaluate(generated, truth, options).to_json();
+    auto from_records = evaluate(record_file, truth, options).to_json();
+    from_records["generated"] = from_states["generated"];
+    EXPECT_EQ(from_records, from_states);
+    // The records carry their quantities; others cannot be asked for afterwards.
+    EXPECT_EQ(evaluate(record_file, truth, {}).to_json()["scores"], from_states["scores"]);
+    options.quantities[0].threshold = 2;
+    EXPECT_NE(slift::error_of([&] { evaluate(record_file, truth, options); }).find("not recorded"),
+              std::string::npos);
+  }
 }
 
 }  // namespace

@@ -327,31 +327,31 @@ TEST_P(NearestTest, CopiesOfATrainingTrajectoryThatIsThereTwiceCount) {
 TEST_P(NearestTest, JsonHasTheDocumentedKeys) {
   const auto training = write("training.h5", 3, {1}, constants({0, 1, 3}, 3));
   const auto truth = write("truth.h5", 3, {1}, constants({0.5f, 2}, 3));
-  const auto keys = [](const nlohmann::json& json) {
+  const auto keys = [](const nlohmann::json& object) {
     std::vector<std::string> names;
-    for (const auto& [key, value] : json.items()) names.push_back(key);
+    for (const auto& [key, value] : object.items()) names.push_back(key);
     return names;  // sorted, as nlohmann keeps them
   };
   const auto generated = write("generated.h5", 3, {1}, constants({0.75f}, 3));
   EXPECT_EQ(keys(nearest_neighbours(generated, training, nullptr, options()).to_json()),
             (std::vector<std::string>{"copied", "interval", "members", "steps", "training",
                                       "training_members", "value"}));
-  const auto json = nearest_neighbours(generated, training, &truth, options()).to_json();
-  EXPECT_EQ(keys(json),
+  const auto full = nearest_neighbours(generated, training, &truth, options()).to_json();
+  EXPECT_EQ(keys(full),
             (std::vector<std::string>{"copied", "copied_floor", "excess_interval", "floor",
                                       "floor_interval", "fresh_members", "fresh_truth", "interval",
                                       "members", "memorising", "ratio", "ratio_interval", "steps",
                                       "training", "training_members", "value"}));
-  EXPECT_EQ(json["members"].dump(),
+  EXPECT_EQ(full["members"].dump(),
             R"({"distance":[0.25],"nearest":[1],"neighbour_distance":[1.0]})");
-  EXPECT_EQ(json["fresh_members"]["nearest"].dump(), "[0,1]");
-  EXPECT_EQ(json["value"], 0.25);
-  EXPECT_EQ(json["floor"], 0.75);
-  EXPECT_DOUBLE_EQ(json["ratio"].get<double>(), 0.25 / 0.75);
-  EXPECT_EQ(json["copied"], 1);
-  EXPECT_EQ(json["copied_floor"], 0.5);
-  EXPECT_EQ(json["training"], (folder_ / "training.h5").string());
-  EXPECT_EQ(json["fresh_truth"], (folder_ / "truth.h5").string());
+  EXPECT_EQ(full["fresh_members"]["nearest"].dump(), "[0,1]");
+  EXPECT_EQ(full["value"], 0.25);
+  EXPECT_EQ(full["floor"], 0.75);
+  EXPECT_DOUBLE_EQ(full["ratio"].get<double>(), 0.25 / 0.75);
+  EXPECT_EQ(full["copied"], 1);
+  EXPECT_EQ(full["copied_floor"], 0.5);
+  EXPECT_EQ(full["training"], (folder_ / "training.h5").string());
+  EXPECT_EQ(full["fresh_truth"], (folder_ / "truth.h5").string());
 }
 
 TEST_P(NearestTest, FilesThatDoNotFitAreUserErrors) {

@@ -13,9 +13,4 @@ namespace slift {
 // One value for each level in [0, 1], in their order. The sample is ascending and not empty.
 std::vector<double> quantiles(std::span<const float> sample, std::span<const double> levels);
 
-// The same with each point standing as often as its weight, a whole number, says; their sum is
-// positive.
-std::vector<double> quantiles(std::span<const float> sample, std::span<const float> weights,
-                              std::span<const double> levels);
-
 }  // namespace slift

@@ -20,17 +20,6 @@ TEST(Quantiles, ByHand) {
   EXPECT_EQ(quantiles(Values{7}, Levels{}), Levels{});
 }
 
-TEST(Quantiles, WeightsEqualRepetitions) {
-  const Values x = sorted(normals(40, 0));
-  const Levels levels = {0, 0.05, 0.31, 0.5, 0.77, 0.95, 1};
-  EXPECT_EQ(quantiles(x, Values(40, 1), levels), quantiles(x, levels));
-  for (std::uint64_t trial = 0; trial < 20; ++trial) {
-    const Values w = multiplicities(40, trial);  // first and last may be 0
-    EXPECT_EQ(quantiles(x, w, levels), quantiles(repeated(x, w), levels));
-  }
-  EXPECT_EQ(quantiles(Values{1, 2, 3}, Values{0, 1, 0}, Levels{0, 0.5, 1}), (Levels{2, 2, 2}));
-}
-
 TEST(Quantiles, OfNormalsAreTheClosedForm) {
   // Standard error sqrt(p (1 - p) / n) over the density there.
   constexpr std::size_t n = 40000;
@@ -42,8 +31,6 @@ TEST(Quantiles, OfNormalsAreTheClosedForm) {
 
 TEST(Quantiles, RefusesEmptySamplesAndOtherLevels) {
   EXPECT_THROW(quantiles(Values{}, Levels{0.5}), std::logic_error);
-  EXPECT_THROW(quantiles(Values{1}, Values{0}, Levels{0.5}), std::logic_error);
-  EXPECT_THROW(quantiles(Values{1}, Values{1, 1}, Levels{0.5}), std::logic_error);
   for (const double level : {-0.1, 1.1, std::nan("")}) {
     EXPECT_THROW(quantiles(Values{1}, Levels{level}), std::logic_error) << level;
   }

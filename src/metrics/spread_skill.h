@@ -18,26 +18,17 @@
 
 namespace slift {
 
-struct WeightedPoints;
-
 class SpreadSkill {
  public:
   // Adds a group: at least two members and one verification, in any order. A std::logic_error
   // leaves all as it was.
   void add(std::span<const float> ensemble, std::span<const float> verifications);
 
-  // The same with each point standing as often as its weight, a whole number, says: a group of a
-  // bootstrap resample. The weights of the members sum to at least 2, the others to at least 1.
-  void add(std::span<const float> ensemble, std::span<const float> ensemble_weights,
-           std::span<const float> verifications, std::span<const float> verification_weights);
-
   double spread() const;  // both in the unit of the values; NaN before the first group
   double error() const;
   double ratio() const { return spread() / error(); }  // NaN also if both are 0
 
  private:
-  void add_group(const WeightedPoints& ensemble, const WeightedPoints& verifications);
-
   double spread_squares_ = 0, error_squares_ = 0;  // sums over groups
   std::int64_t groups_ = 0;
 };

@@ -20,20 +20,10 @@ inline Values normals(std::size_t n, std::uint64_t index, float mean = 0, float 
   return x;
 }
 
-// n weights, 0 to 3: how often each of n points stands in a resample.
-inline Values multiplicities(std::size_t n, std::uint64_t index) {
-  Values w(n);
-  fill_uniform({12, Purpose::kBootstrap, index, 0}, w);
-  for (float& x : w) x = std::floor(4 * x);
-  return w;
-}
-
-// Each point as often as its weight says.
-inline Values repeated(const Values& x, const Values& weights) {
+// Each point `copies` times.
+inline Values repeated(const Values& x, std::size_t copies) {
   Values all;
-  for (std::size_t i = 0; i < x.size(); ++i) {
-    all.insert(all.end(), static_cast<std::size_t>(weights[i]), x[i]);
-  }
+  for (const float v : x) all.insert(all.end(), copies, v);
   return all;
 }
 

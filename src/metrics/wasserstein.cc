@@ -37,32 +37,6 @@ double w2_squared_sorted(std::span<const float> a, std::span<const float> b) {
   return total / (static_cast<double>(n) * static_cast<double>(m));
 }
 
-double w2_squared_sorted(std::span<const float> a, std::span<const float> weight_a,
-                         std::span<const float> b, std::span<const float> weight_b) {
-  const double total_a = std::accumulate(weight_a.begin(), weight_a.end(), 0.0);
-  const double total_b = std::accumulate(weight_b.begin(), weight_b.end(), 0.0);
-  if (total_a <= 0 || total_b <= 0) throw std::logic_error("w2: weights must be positive");
-  double total = 0;
-  std::size_t i = 0, j = 0;
-  double left_a = weight_a[0] / total_a, left_b = weight_b[0] / total_b;
-  while (true) {
-    const double mass = std::min(left_a, left_b);
-    const double d = static_cast<double>(a[i]) - b[j];
-    total += mass * d * d;
-    left_a -= mass;
-    left_b -= mass;
-    if (left_a <= 0) {
-      if (++i == a.size()) break;
-      left_a = weight_a[i] / total_a;
-    }
-    if (left_b <= 0) {
-      if (++j == b.size()) break;
-      left_b = weight_b[j] / total_b;
-    }
-  }
-  return total;
-}
-
 std::vector<float> slicing_directions(std::int64_t dim, std::int64_t count) {
   if (dim == 1) return {1.0f};
   std::vector<float> directions(static_cast<std::size_t>(dim * count));
@@ -82,39 +56,35 @@ std::vector<float> slicing_directions(std::int64_t dim, std::int64_t count) {
   return directions;
 }
 
-std::vector<float> sorted_projection(std::span<const float> points, std::int64_t dim,
-                                     std::span<const float> direction,
-                                     std::vector<std::int32_t>* order) {
-  const std::size_t n = points.size() / static_cast<std::size_t>(dim);
-  std::vector<float> values(n);
-  for (std::size_t i = 0; i < n; ++i) {
+std::vector<float> project(std::span<const float> points, std::int64_t dim,
+                           std::span<const float> direction) {
+  const auto width = static_cast<std::size_t>(dim);
+  std::vector<float> values(points.size() / width);
+  for (std::size_t i = 0; i < values.size(); ++i) {
     double dot = 0;
-    for (std::size_t c = 0; c < static_cast<std::size_t>(dim); ++c) {
-      dot += static_cast<double>(points[i * static_cast<std::size_t>(dim) + c]) * direction[c];
+    for (std::size_t c = 0; c < width; ++c) {
+      dot += static_cast<double>(points[i * width + c]) * direction[c];
     }
     values[i] = static_cast<float>(dot);
   }
-  if (order == nullptr) {
-    std::sort(values.begin(), values.end());
-    return values;
-  }
+  return values;
+}
+
+std::vector<std::int32_t> ascending_order(std::span<const float> values) {
   // Sorting whole words is several times faster than sorting indices by a looked-up key: the upper
   // half is the value mapped to an unsigned number of the same order, the lower half the index.
-  std::vector<std::uint64_t> keys(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+  std::vector<std::uint64_t> keys(values.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(values[i] + 0.0f);  // -0 counts as 0
     const std::uint32_t ordered = (bits & 0x80000000u) != 0 ? ~bits : bits | 0x80000000u;
     keys[i] = (static_cast<std::uint64_t>(ordered) << 32) | i;
   }
   std::sort(keys.begin(), keys.end());
-  order->resize(n);
-  std::vector<float> sorted(n);
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto from = static_cast<std::uint32_t>(keys[i]);
-    (*order)[i] = static_cast<std::int32_t>(from);
-    sorted[i] = values[from];
+  std::vector<std::int32_t> order(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    order[i] = static_cast<std::int32_t>(static_cast<std::uint32_t>(keys[i]));
   }
-  return sorted;
+  return order;
 }
 
 double sliced_w2(std::span<const float> a, std::span<const float> b, std::int64_t dim,
@@ -124,8 +94,10 @@ double sliced_w2(std::span<const float> a, std::span<const float> b, std::int64_
   double total = 0;
   for (std::size_t k = 0; k < count; ++k) {
     const auto direction = directions.subspan(k * width, width);
-    total += w2_squared_sorted(sorted_projection(a, dim, direction),
-                               sorted_projection(b, dim, direction));
+    std::vector<float> shadow_a = project(a, dim, direction), shadow_b = project(b, dim, direction);
+    std::sort(shadow_a.begin(), shadow_a.end());
+    std::sort(shadow_b.begin(), shadow_b.end());
+    total += w2_squared_sorted(shadow_a, shadow_b);
   }
   return std::sqrt(total / static_cast<double>(count));
 }

@@ -11,19 +11,16 @@ namespace slift {
 // [0, 1] of the squared difference of the quantile functions. Both ascending and not empty.
 double w2_squared_sorted(std::span<const float> a, std::span<const float> b);
 
-// The same for weighted samples; the weights of each side sum to any positive number.
-double w2_squared_sorted(std::span<const float> a, std::span<const float> weight_a,
-                         std::span<const float> b, std::span<const float> weight_b);
-
 // `count` unit vectors in R^dim, row-major; fixed for given arguments. In the plane they are evenly
 // spaced, elsewhere normalised Gaussians; in one dimension there is one.
 std::vector<float> slicing_directions(std::int64_t dim, std::int64_t count);
 
-// Projections of `points` [n, dim] on one direction, ascending; with `order`, also where each
-// came from.
-std::vector<float> sorted_projection(std::span<const float> points, std::int64_t dim,
-                                     std::span<const float> direction,
-                                     std::vector<std::int32_t>* order = nullptr);
+// The projection of each of `points` [n, dim] on `direction` [dim].
+std::vector<float> project(std::span<const float> points, std::int64_t dim,
+                           std::span<const float> direction);
+
+// The indices of `values` from the smallest to the largest, equal ones in the order they have.
+std::vector<std::int32_t> ascending_order(std::span<const float> values);
 
 // Sliced W2: root of the mean over `directions` of the squared W2 of the projections.
 double sliced_w2(std::span<const float> a, std::span<const float> b, std::int64_t dim,

@@ -44,30 +44,10 @@ TEST(Wasserstein, RepeatedSamplesAreTheSameDistribution) {
   const Values a = sorted(normals(97, 0)), b = sorted(normals(64, 1, 0.3f, 2));
   const double expected = w2_squared_sorted(a, b);
   for (const std::size_t k : {2u, 3u, 7u}) {
-    const Values copies = repeated(a, Values(a.size(), static_cast<float>(k)));
+    const Values copies = repeated(a, k);
     EXPECT_EQ(w2_squared_sorted(a, copies), 0.0);
     EXPECT_NEAR(w2_squared_sorted(copies, b), expected, 1e-12);
   }
-}
-
-TEST(Wasserstein, WeightsEqualRepetitions) {
-  const Values a = sorted(normals(60, 0)), b = sorted(normals(45, 1, 0.3f, 2));
-  for (std::uint64_t trial = 0; trial < 20; ++trial) {
-    const Values weight_a = multiplicities(a.size(), 2 * trial);
-    Values weight_b = multiplicities(b.size(), 2 * trial + 1);
-    const double expected = w2_squared_sorted(repeated(a, weight_a), repeated(b, weight_b));
-    EXPECT_NEAR(w2_squared_sorted(a, weight_a, b, weight_b), expected, 1e-12);
-    // Only the proportions matter.
-    for (float& w : weight_b) w *= 0.3f;
-    EXPECT_NEAR(w2_squared_sorted(a, weight_a, b, weight_b), expected, 1e-6);
-  }
-}
-
-TEST(Wasserstein, WeightsByHand) {
-  EXPECT_DOUBLE_EQ(w2_squared_sorted(Values{0, 1}, Values{3, 1}, Values{0}, Values{5}), 0.25);
-  EXPECT_DOUBLE_EQ(w2_squared_sorted(Values{9, 0, 9}, Values{0, 2, 0}, Values{2}, Values{1}), 4.0);
-  EXPECT_DOUBLE_EQ(w2_squared_sorted(Values{2}, Values{1}, Values{9, 0, 9}, Values{0, 2, 0}), 4.0);
-  EXPECT_THROW(w2_squared_sorted(Values{1}, Values{0}, Values{1}, Values{1}), std::logic_error);
 }
 
 TEST(Wasserstein, Gaussians) {
@@ -120,16 +100,23 @@ TEST(Directions, SpreadOverTheSphere) {
   }
 }
 
-TEST(SortedProjection, OrderLeadsBack) {
+TEST(Projection, IsTheInnerProduct) {
   const Values points = normals(2 * 50, 0), direction = {0.6f, -0.8f};
-  std::vector<std::int32_t> order;
-  const Values got = sorted_projection(points, 2, direction, &order);
-  EXPECT_EQ(got, sorted_projection(points, 2, direction));
-  EXPECT_TRUE(std::is_sorted(got.begin(), got.end()));
-  ASSERT_EQ(order.size(), 50u);
+  const Values got = project(points, 2, direction);
+  ASSERT_EQ(got.size(), 50u);
   for (std::size_t i = 0; i < 50; ++i) {
-    const auto from = static_cast<std::size_t>(order[i]);
-    EXPECT_FLOAT_EQ(got[i], 0.6f * points[2 * from] - 0.8f * points[2 * from + 1]);
+    EXPECT_FLOAT_EQ(got[i], 0.6f * points[2 * i] - 0.8f * points[2 * i + 1]);
+  }
+}
+
+TEST(AscendingOrder, SortsAndKeepsEqualOnesInPlace) {
+  EXPECT_EQ(ascending_order(Values{3, -1, 2, -1, 0.5f}),
+            (std::vector<std::int32_t>{1, 3, 4, 2, 0}));
+  EXPECT_EQ(ascending_order(Values{0.0f, -0.0f}), (std::vector<std::int32_t>{0, 1}));
+  const Values x = normals(1000, 0);
+  const auto order = ascending_order(x);
+  for (std::size_t i = 1; i < x.size(); ++i) {
+    EXPECT_LE(x[static_cast<std::size_t>(order[i - 1])], x[static_cast<std::size_t>(order[i])]);
   }
 }
 

@@ -7,8 +7,8 @@
 
 #include "core/errors.h"
 #include "data/trajectories.h"
+#include "report/score.h"
 #include "report/snapshots.h"
-#include "report/verdict.h"
 
 namespace slift {
 
@@ -21,27 +21,43 @@ constexpr int kFieldPixels = 256;  // small fields are enlarged to about this
 // One row to be: a file and how it is called.
 struct Source {
   std::string label;
+  std::optional<std::size_t> run;
   TrajectoryReader reader;
 
+  bool has_states() const { return reader.info().record.empty(); }
   bool has(std::int64_t step) const { return step < reader.info().steps; }
 };
 
+// The truth, then the runs.
 std::vector<Source> open_sources(const std::vector<RunData>& runs) {
   std::vector<Source> sources;
-  sources.push_back({"truth", TrajectoryReader(runs.front().truth)});
-  for (const RunData& run : runs) sources.push_back({run.label, TrajectoryReader(run.generated)});
-  const TrajectoryInfo& truth = sources.front().reader.info();
+  sources.push_back({"truth", std::nullopt, TrajectoryReader(runs.front().truth)});
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    sources.push_back({runs[i].label, i, TrajectoryReader(runs[i].generated)});
+  }
+  const Source& truth = sources.front();
   for (const Source& source : sources) {
-    const TrajectoryInfo& info = source.reader.info();
+    const TrajectoryInfo &info = source.reader.info(), &expected = truth.reader.info();
     require(info.members >= 1 && info.steps >= 1, "{}: has no states", source.reader.path());
-    require(info.state_shape == truth.state_shape, "{}: states {} do not fit the {} of {}",
-            source.reader.path(), fmt::join(info.state_shape, " x "),
-            fmt::join(truth.state_shape, " x "), sources.front().reader.path());
-    require(std::abs(info.dt - truth.dt) <= 1e-6 * std::abs(truth.dt),
-            "{}: time step {} does not fit the {} of {}", source.reader.path(), info.dt, truth.dt,
-            sources.front().reader.path());
+    require(!source.has_states() || !truth.has_states() || info.state_shape == expected.state_shape,
+            "{}: states {} do not fit the {} of {}", source.reader.path(),
+            fmt::join(info.state_shape, " x "), fmt::join(expected.state_shape, " x "),
+            truth.reader.path());
+    require(std::abs(info.dt - expected.dt) <= 1e-6 * std::abs(expected.dt),
+            "{}: time step {} does not fit the {} of {}", source.reader.path(), info.dt,
+            expected.dt, truth.reader.path());
   }
   return sources;
+}
+
+std::string note_on(const std::vector<Source>& sources) {
+  if (!sources.front().has_states()) return "No pictures: the truth holds records, not states.";
+  std::vector<std::string> labels;
+  for (const Source& source : sources) {
+    if (!source.has_states()) labels.push_back(source.label);
+  }
+  if (labels.empty()) return "";
+  return fmt::format("No pictures of {}: rolled out with --no-states.", fmt::join(labels, ", "));
 }
 
 void add_clouds(Gallery& gallery, const std::vector<Source>& sources,
@@ -64,7 +80,7 @@ void add_clouds(Gallery& gallery, const std::vector<Source>& sources,
       histograms.push_back(histogram_of(cloud, gallery.frame));
       if (is_truth) full_count = std::max(full_count, histograms.back().max_count());
     }
-    GalleryRow row{source.label, {}};
+    GalleryRow row{source.label, source.run, {}};
     for (std::size_t c = 0; c < steps.size(); ++c) {
       if (clouds[c].empty()) {
         row.cells.push_back({"", "", "not so long"});
@@ -113,7 +129,7 @@ void add_fields(Gallery& gallery, const std::vector<Source>& sources,
   }
   const std::vector<FieldColours> colours = colours_of(ranges, is_colour_picture(shape));
   for (const Source& source : sources) {
-    GalleryRow row{source.label, {}};
+    GalleryRow row{source.label, source.run, {}};
     for (std::size_t c = 0; c < steps.size(); ++c) {
       if (!source.has(steps[c])) {
         row.cells.push_back({"", "", "not so long"});
@@ -139,23 +155,31 @@ void add_fields(Gallery& gallery, const std::vector<Source>& sources,
 }  // namespace
 
 Gallery make_gallery(const std::vector<RunData>& runs) {
-  const std::vector<Source> sources = open_sources(runs);
-  const TrajectoryInfo& info = sources.front().reader.info();
+  std::vector<Source> sources = open_sources(runs), shown;
+  const TrajectoryInfo info = sources[0].reader.info();
   const std::int64_t last = std::min(info.steps, sources[1].reader.info().steps) - 1;
   Gallery gallery;
+  gallery.end_time = static_cast<double>(last) * info.dt;
+  gallery.note = note_on(sources);
+  if (!sources.front().has_states()) return gallery;
+  for (Source& source : sources) {
+    if (source.has_states()) shown.push_back(std::move(source));
+  }
   gallery.clouds = info.is_vector();
   const bool single = gallery.clouds && info.channels() == 1;
+  if (single && last == 0) {
+    gallery.note = "No pictures: there is a single state.";
+    return gallery;
+  }
   const std::vector<std::string>& fields = runs.front().fields;
   gallery.x_name = single ? fields[0] + " one step before" : fields[0];
   gallery.y_name = fields[single || fields.size() < 2 ? 0 : 1];
-  gallery.end_time = static_cast<double>(last) * info.dt;
   const std::vector<std::int64_t> steps =
       evenly_spaced(std::min(first_shown_step(info), last), last, kColumns);
   for (const std::int64_t step : steps) {
     gallery.columns.push_back(time_label(step, info.dt));
   }
-  if (single && last == 0) return gallery;
-  gallery.clouds ? add_clouds(gallery, sources, steps) : add_fields(gallery, sources, steps);
+  gallery.clouds ? add_clouds(gallery, shown, steps) : add_fields(gallery, shown, steps);
   return gallery;
 }
 

@@ -1,10 +1,11 @@
 // The pictures of a report: truth and runs in rows, times in columns.
 //
 // Vectors are shown as clouds of their first two components, fields as pictures of member 0. Only
-// the states shown are read, of at most 4096 members.
+// the states shown are read, of at most 4096 members. Files of records have no states to show.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct GalleryCell {
 
 struct GalleryRow {
   std::string label;
+  std::optional<std::size_t> run;  // which one; nothing for the truth
   std::vector<GalleryCell> cells;  // one per column
 };
 
@@ -28,7 +30,8 @@ struct Gallery {
   bool clouds = false;                    // else fields
   std::int64_t points = 0;                // per cloud
   std::vector<std::string> columns;       // "t = 2.8"
-  std::vector<GalleryRow> rows;           // truth first
+  std::vector<GalleryRow> rows;           // truth first; none if it has no states
+  std::string note;                       // what is not shown, and why; mostly empty
   std::string x_name, y_name;             // of clouds
   Frame frame;                            // of clouds
   std::vector<std::string> column_notes;  // of fields: the colour range of each column

@@ -22,11 +22,12 @@ namespace {
 // What report.js draws the charts from.
 json chart_data(const std::vector<RunData>& runs, double end_time) {
   json data = {{"system", runs.front().system},
-               {"distance_name", distance_name(runs.front())},
+               {"distance_name", name_in_words(runs.front().headline())},
                {"end_time", end_time},
                {"runs", json::array()}};
   for (const RunData& run : runs) {
     data["runs"].push_back({{"label", run.label},
+                            {"trained", !run.config.empty()},
                             {"evaluation", run.evaluation},
                             {"loss", {{"step", run.loss.step}, {"value", run.loss.loss}}}});
   }
@@ -38,6 +39,9 @@ std::string subtitle(const RunData& run) {
                      run.system, run.members);
 }
 
+// The attribute of a section, and of the link to it, that has nothing to show.
+std::string hidden_if(bool empty) { return empty ? " hidden" : ""; }
+
 }  // namespace
 
 void write_report(const std::vector<ReportRun>& runs, const std::filesystem::path& out) {
@@ -47,22 +51,27 @@ void write_report(const std::vector<ReportRun>& runs, const std::filesystem::pat
     data.push_back(load_run(run));
     require(data.back().fields == data.front().fields,
             "{}: its fields are [{}], those of {} are [{}]: these runs cannot be compared",
-            run.folder.string(), fmt::join(data.back().fields, ", "), runs.front().folder.string(),
+            run.label, fmt::join(data.back().fields, ", "), runs.front().label,
             fmt::join(data.front().fields, ", "));
   }
   const Gallery gallery = make_gallery(data);
   const RunData& subject = data.front();
+  const std::string conditional = conditional_html(data), configs = configs_html(data);
   const std::map<std::string, std::string> values = {
       {"title", escape_html(subject.system + ": " + subject.label)},
       {"subtitle", escape_html(subtitle(subject))},
-      {"distance", escape_html(distance_name(subject))},
+      {"distance", escape_html(name_in_words(subject.headline()))},
       {"members", std::to_string(subject.members)},
-      {"system_kind", gallery.clouds ? "vector" : "field"},
-      {"pictures_heading", gallery.clouds ? "Clouds in phase space" : "Pictures"},
+      {"system_kind", subject.of_vectors() ? "vector" : "field"},
+      {"pictures_heading", subject.of_vectors() ? "Clouds in phase space" : "Pictures"},
       {"verdict", verdict_html(data)},
       {"results", results_html(data)},
+      {"scores", scores_html(data)},
+      {"conditional", conditional},
+      {"conditional_hidden", hidden_if(conditional.empty())},
       {"gallery", gallery_html(gallery)},
-      {"configs", configs_html(data)},
+      {"configs", configs},
+      {"configs_hidden", hidden_if(configs.empty())},
       {"css", std::string(assets::report_css)},
       {"data", json_for_script(chart_data(data, gallery.end_time))},
       {"chart_js", code_for_script(assets::chart_js)},

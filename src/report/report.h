@@ -7,14 +7,16 @@
 
 namespace slift {
 
+// A run, or a plain data set that was evaluated like one.
 struct ReportRun {
   std::string label;
-  // Holds config.toml, evaluation.json, metrics.jsonl (which may be missing: no loss curve then).
+  // May hold config.toml and metrics.jsonl, which the page shows if they are there; may be empty.
   std::filesystem::path folder;
+  std::filesystem::path evaluation = {};  // default: evaluation.json in `folder`
 };
 
 // The first run is the subject, the others are compared with it; all must be of the same kind of
-// state and time step. Reads also the trajectory files that evaluation.json names, for pictures.
+// state and time step. Reads also the trajectory files that the evaluations name, for pictures.
 // `out` appears whole or not at all. Throws UserError naming the file that is missing or unfit.
 void write_report(const std::vector<ReportRun>& runs, const std::filesystem::path& out);
 

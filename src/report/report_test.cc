@@ -14,7 +14,6 @@
 #include "report/assets.h"
 #include "report/html.h"
 #include "report/run_data.h"
-#include "report/verdict.h"
 
 namespace slift {
 namespace {
@@ -47,6 +46,19 @@ std::string without_scripts(const std::string& html) {
   return rest;
 }
 
+std::string section_of(const std::string& html, const std::string& id) {
+  const std::size_t open = html.find("<section id=\"" + id + "\"");
+  return html.substr(open, html.find("</section>", open) - open);
+}
+
+json make_score(const std::string& metric, const std::string& name, double value, double floor) {
+  return {{"name", name},
+          {"metric", metric},
+          {"value", value},
+          {"floor", floor},
+          {"ratio", value / floor}};
+}
+
 class ReportTest : public ::testing::Test {
  protected:
   ReportTest()
@@ -56,12 +68,13 @@ class ReportTest : public ::testing::Test {
   }
   ~ReportTest() override { fs::remove_all(folder_); }
 
-  // Smooth made-up trajectories whose spread is proportional to `spread`.
+  // Smooth made-up trajectories whose spread is proportional to `spread`; of records if `record`
+  // is not empty.
   fs::path write_trajectories(const std::string& name, const std::vector<std::int64_t>& shape,
-                              double spread) const {
+                              double spread, const std::string& record = "") const {
     TrajectoryInfo info;
     info.members = kMembers, info.steps = kSteps, info.state_shape = shape;
-    info.dt = 0.5, info.system = "pendulum";
+    info.dt = 0.5, info.system = "pendulum", info.record = record;
     std::vector<float> states;
     for (std::int64_t i = 0; i < kMembers * info.trajectory_size(); ++i) {
       const double phase = static_cast<double>(i / info.trajectory_size());
@@ -87,18 +100,18 @@ class ReportTest : public ::testing::Test {
       value.push_back(0.25 * ratio);
       floor.push_back(0.25);
     }
+    json headline = make_score(shape.size() == 1 ? "sliced W2" : "W2",
+                               shape.size() == 1 ? "state" : "mean |x|", 0.25 * ratio, 0.25);
+    headline["over_time"] = {{"time", later}, {"value", value}, {"floor", floor}};
     return {{"format", "slift-evaluation"},
-            {"version", 1},
+            {"version", 2},
             {"system", "pendulum"},
             {"generated", (folder_ / "generated.h5").string()},
             {"truth", (folder_ / "truth.h5").string()},
             {"members", 20},
-            {"quantity", shape.size() == 1 ? "state" : "mean |x|"},
-            {"sliced_w2",
-             {{"value", 0.25 * ratio},
-              {"floor", 0.25},
-              {"ratio", ratio},
-              {"over_time", {{"time", later}, {"value", value}, {"floor", floor}}}}},
+            {"cuts", 8},
+            {"bootstrap", 0},
+            {"scores", json::array({headline})},
             {"moments",
              {{"time", time},
               {"fields", fields},
@@ -117,7 +130,7 @@ class ReportTest : public ::testing::Test {
       write_file_atomically(run / "metrics.jsonl",
                             "{\"step\": 10, \"loss\": 0.5}\n{\"step\": 20, \"loss\": 0.125}\n");
     }
-    return {label, run};
+    return {label, run, {}};
   }
 
   ReportRun make_vector_run(double ratio = 1.2, double spread = 1) const {
@@ -160,7 +173,9 @@ TEST_F(ReportTest, SingleVectorRun) {
   EXPECT_NE(html.find("of 40 outside"), std::string::npos);  // generated is 1.2 times wider
   const json data = data_of(html);
   EXPECT_EQ(data["end_time"], 4.0);
-  EXPECT_EQ(data["runs"][0]["evaluation"]["sliced_w2"]["ratio"], 1.2);
+  EXPECT_EQ(data["runs"][0]["evaluation"]["scores"][0]["ratio"], 1.2);
+  EXPECT_EQ(data["runs"][0]["trained"], true);
+  EXPECT_EQ(data["distance_name"], "sliced W2 of the state");
   EXPECT_EQ(data["runs"][0]["loss"]["value"], json({0.5, 0.125}));
 }
 
@@ -182,7 +197,8 @@ TEST_F(ReportTest, FieldsBecomePictures) {
     const ReportRun run = make_run("unet", "run", make_evaluation({channels, 6, 8}, 2, 1));
     const std::string html = report_of({run});
     expect_self_contained(html);
-    EXPECT_NE(html.find("W2 of mean |x|"), std::string::npos);
+    EXPECT_NE(html.find("<body class=\"field\">"), std::string::npos);
+    EXPECT_NE(html.find("W2 of mean |x| (WIM)"), std::string::npos);
     EXPECT_NE(html.find("alt=\"unet at t = 4.0, member 0\""), std::string::npos);
     EXPECT_EQ(count_of(html, "<img "), channels == 3 ? 12U : 13U);
   }
@@ -225,8 +241,11 @@ TEST_F(ReportTest, ErrorsNameTheFile) {
 
   fs::remove(folder_ / "generated.h5");
   EXPECT_NE(error().find((folder_ / "generated.h5").string()), std::string::npos) << error();
-  fs::remove(run.folder / "config.toml");
-  EXPECT_NE(error().find("config.toml"), std::string::npos) << error();
+  json old = make_evaluation({2}, 1, 1);
+  old["version"] = 1;
+  write_file_atomically(run.folder / "evaluation.json", old.dump());
+  EXPECT_NE(error().find("version must be 2, got 1; run `slift evaluate` again"), std::string::npos)
+      << error();
   write_file_atomically(run.folder / "evaluation.json", "{\"format\": ");
   EXPECT_NE(error().find("evaluation.json"), std::string::npos) << error();
   write_file_atomically(run.folder / "evaluation.json", "{\"format\": \"other\"}");
@@ -247,19 +266,166 @@ TEST_F(ReportTest, RefusesRunsOfAnotherShape) {
   EXPECT_NE(error.find("other.h5"), std::string::npos) << error;
 }
 
-TEST_F(ReportTest, VerdictFollowsRatioAndSpread) {
-  const auto verdict = [&](double ratio, double spread) {
-    return verdict_of(load_run(make_vector_run(ratio, spread)));
+TEST_F(ReportTest, AllScoresAreInOneTable) {
+  const ReportRun first = make_vector_run();
+  json evaluation = make_evaluation({2}, 1.2, 1);
+  json& scores = evaluation["scores"];
+  scores.push_back(make_score("W2 of crossing times", "corner <b>", 0.4, 0.1));
+  scores.back()["never_generated"] = 0.25;
+  scores.back()["never_truth"] = 0.125;
+  scores.back()["ratio_interval"] = {3.5, 4.5};
+  scores.push_back(make_score("exact W2", "state", 0.3, 0.2));
+  scores.back()["points"] = 512;
+  scores.push_back(make_score("spread-skill ratio", "state", 0.75, 0.01));
+  make_run("lifting", "run", evaluation);
+  json other = make_evaluation({2}, 1.2, 1);
+  other["scores"][0]["floor"] = 0.5;
+  other["scores"].push_back(make_score("fair CRPS", "state", 1.5, 1));
+  const std::string table =
+      section_of(report_of({first, make_run("other", "other", other)}), "scores");
+  const auto row = [&](const std::string& name) {
+    const std::size_t open = table.find("<th scope=\"row\">" + name);
+    EXPECT_NE(open, std::string::npos) << name;
+    return table.substr(open, table.find("</tr>", open) - open);
   };
-  EXPECT_EQ(verdict(1.5, 1).level, Level::kGood);
-  EXPECT_EQ(verdict(3.5, 1).level, Level::kClose);
-  EXPECT_EQ(verdict(10, 1).level, Level::kVisible);
-  EXPECT_EQ(verdict(10.1, 1).level, Level::kBad);
-  EXPECT_EQ(verdict(std::nan(""), 1).level, Level::kUnknown);
-  EXPECT_FALSE(verdict(1, 0.51).collapsed);
-  EXPECT_TRUE(verdict(1, 0.49).collapsed);
-  EXPECT_EQ(verdict(1, 0.49).level, Level::kBad);
-  EXPECT_NE(verdict(1, 2).spread.find("Too wide"), std::string::npos);
+  EXPECT_EQ(count_of(table, "<tr><th scope=\"row\">"), 5U);
+  const std::string crossing = row("W2 of crossing times of corner &lt;b&gt; (WCT)");
+  EXPECT_NE(crossing.find("<td class=\"number\">0.1</td>"), std::string::npos);
+  EXPECT_NE(crossing.find("class=\"mark visible\""), std::string::npos);
+  EXPECT_NE(crossing.find("3.5 to 4.5<br>never: 25 %<br>truth: 12.5 %"), std::string::npos);
+  EXPECT_EQ(count_of(crossing, "not computed"), 1U);
+  EXPECT_NE(row("exact W2 of the state").find("512 points"), std::string::npos);
+  EXPECT_NE(row("spread-skill ratio of the state").find("class=\"mark close\""), std::string::npos);
+  EXPECT_NE(row("fair CRPS of the state").find("class=\"mark bad\""), std::string::npos);
+  EXPECT_EQ(count_of(row("sliced W2 of the state"), "floor 0.5"), 1U);
+  EXPECT_EQ(count_of(table, "class=\"swatch run-1\""), 1U);
+  EXPECT_NE(section_of(report_of({first}), "verdict").find("the worst is the W2 of crossing times"),
+            std::string::npos);
+}
+
+TEST_F(ReportTest, NumbersMayBeNull) {
+  const ReportRun run = make_vector_run();
+  json evaluation = make_evaluation({2}, 1, 1);
+  for (const char* key : {"value", "floor", "ratio"}) evaluation["scores"][0][key] = nullptr;
+  evaluation["scores"][0]["over_time"]["floor"][0] = nullptr;
+  evaluation["scores"].push_back(make_score("fair CRPS", "state", 0.5, 0.5));
+  evaluation["scores"][1]["floor"] = evaluation["scores"][1]["ratio"] = nullptr;
+  evaluation["moments"]["generated"]["std"][3][0] = nullptr;
+  make_run("lifting", "run", evaluation);
+  const std::string html = report_of({run});
+  expect_self_contained(html);
+  EXPECT_NE(html.find("<div class=\"verdict unknown\">"), std::string::npos);
+  EXPECT_EQ(count_of(section_of(html, "scores"), "<span class=\"mark\"></span>"), 2U);
+  EXPECT_EQ((section_of(html, "verdict") + section_of(html, "numbers")).find("nan"),
+            std::string::npos);
+}
+
+TEST_F(ReportTest, CommonStartsHaveATableOfTheirOwn) {
+  const ReportRun run = make_vector_run();
+  EXPECT_NE(section_of(report_of({run}), "conditional").find(" hidden>"), std::string::npos);
+  json evaluation = make_evaluation({2}, 1, 1);
+  evaluation["conditional"] = {
+      {"groups", 17}, {"scores", json::array({make_score("spread-skill ratio", "state", 0.2, 1)})}};
+  make_run("lifting", "run", evaluation);
+  const std::string html = report_of({run});
+  const std::string section = section_of(html, "conditional");
+  EXPECT_EQ(section.find(" hidden>"), std::string::npos);
+  EXPECT_NE(section.find("17 starts"), std::string::npos);
+  EXPECT_NE(section.find("class=\"mark bad\""), std::string::npos);
+  EXPECT_EQ(section_of(html, "scores").find("spread-skill"), std::string::npos);
+  EXPECT_NE(html.find("but collapsed towards the mean"), std::string::npos);
+}
+
+TEST_F(ReportTest, SaysWhetherMembersWereMemorised) {
+  const ReportRun run = make_vector_run();
+  json evaluation = make_evaluation({2}, 1, 1);
+  evaluation["nearest"] = {{"value", 0.125}, {"floor", 1},           {"ratio", 0.125},
+                           {"copied", 0.5},  {"copied_floor", 0.25}, {"memorising", true}};
+  const ReportRun other = make_run("other", "other", evaluation);
+  EXPECT_NE(report_of({run, other}).find("50 % look copied (fresh truth: 25 %).</li>"),
+            std::string::npos);
+  EXPECT_NE(report_of({other}).find("<p class=\"alarm\">Memorisation check: memorising. Its "
+                                    "members are 0.125 times"),
+            std::string::npos);
+  evaluation["nearest"] = {{"value", 0.75}, {"copied", 0}};
+  make_run("other", "other", evaluation);
+  EXPECT_NE(report_of({other}).find("<p>Memorisation check: no fresh truth to compare with. Its "
+                                    "members are 0.75 times"),
+            std::string::npos);
+}
+
+TEST_F(ReportTest, RecordsHaveNoPictures) {
+  const ReportRun run = make_vector_run();
+  json evaluation = make_evaluation({2}, 1, 1);
+  evaluation["generated"] = write_trajectories("records.h5", {7}, 1, "{}").string();
+  const ReportRun records = make_run("large", "large", evaluation);
+  const std::string html = report_of({records, run});
+  expect_self_contained(html);
+  const std::string pictures = section_of(html, "pictures");
+  EXPECT_NE(pictures.find("No pictures of large: rolled out with --no-states."), std::string::npos);
+  EXPECT_EQ(count_of(pictures, "<img "), 2U * 6U + 1U);
+  EXPECT_NE(pictures.find("<span class=\"swatch run-1\"></span>lifting"), std::string::npos);
+  EXPECT_EQ(pictures.find("Cloud of large"), std::string::npos);
+  EXPECT_EQ(data_of(html)["end_time"], 4.0);
+
+  evaluation = make_evaluation({1, 6, 8}, 1, 1);
+  evaluation["truth"] = evaluation["generated"] = (folder_ / "records.h5").string();
+  const std::string without = report_of({make_run("large", "large", evaluation)});
+  EXPECT_NE(without.find("the truth holds records, not states"), std::string::npos);
+  EXPECT_NE(without.find("<body class=\"field\">"), std::string::npos);
+  EXPECT_EQ(count_of(without, "<img "), 0U);
+}
+
+TEST_F(ReportTest, PlainDataSetsHaveNoConfigAndNoLoss) {
+  const ReportRun run = make_vector_run();
+  const fs::path evaluation = folder_ / "elsewhere" / "data.json";
+  write_file_atomically(evaluation, make_evaluation({2}, 1, 1).dump());
+  const ReportRun data{"data set", "", evaluation};
+  const std::string both = report_of({run, data});
+  EXPECT_EQ(count_of(both, "<details>"), 1U);
+  EXPECT_EQ(section_of(both, "configs").find(" hidden>"), std::string::npos);
+  EXPECT_EQ(data_of(both)["runs"][1]["trained"], false);
+  EXPECT_TRUE(data_of(both)["runs"][1]["loss"]["step"].empty());
+  const std::string alone = report_of({data});
+  expect_self_contained(alone);
+  EXPECT_NE(section_of(alone, "configs").find(" hidden>"), std::string::npos);
+  EXPECT_EQ(count_of(alone, "href=\"#configs\" hidden>"), 1U);
+
+  fs::remove(evaluation);
+  const std::string error = message_of([&] { write_report({data}, folder_ / "r.html"); });
+  EXPECT_NE(error.find("data.json"), std::string::npos) << error;
+}
+
+TEST_F(ReportTest, TablesMustHaveTheirShape) {
+  const ReportRun run = make_vector_run();
+  const auto error = [&](const std::function<void(json&)>& spoil) {
+    json evaluation = make_evaluation({2}, 1, 1);
+    evaluation["quantiles"] = {
+        {"levels", {0.05, 0.5, 0.95}},
+        {"time", {0, 1}},
+        {"tables", {{{"name", "x1"}, {"generated", {{1, 2, 3}, {1, 2, 3}}}}}}};
+    evaluation["quantiles"]["tables"][0]["truth"] = {{1, 2, 3}, {1, 2, nullptr}};
+    evaluation["spectra"] = {{{"field", "u"}, {"time", {1}}}};
+    evaluation["spectra"][0]["truth"] = evaluation["spectra"][0]["generated"] =
+        json::array({{1, 2, 3, 4}});
+    spoil(evaluation);
+    make_run("lifting", "run", evaluation);
+    return message_of([&] { report_of({run}); });
+  };
+  EXPECT_EQ(error([](json&) {}), "no UserError");
+  const auto expect_error = [&](const std::function<void(json&)>& spoil, const char* expected) {
+    const std::string message = error(spoil);
+    EXPECT_NE(message.find("evaluation.json: " + std::string(expected)), std::string::npos)
+        << message;
+  };
+  expect_error([](json& e) { e["moments"]["truth"]["std"].erase(0); },
+               "moments.truth.std is not a table of 9 rows and 2 columns");
+  expect_error([](json& e) { e["quantiles"]["tables"][0]["truth"][1].erase(0); },
+               "quantiles of x1, truth is not a table of 2 rows and 3 columns");
+  expect_error([](json& e) { e["spectra"][0]["generated"][0].push_back(5); },
+               "spectra of u, generated is not a table of 1 rows and 4 columns");
+  expect_error([](json& e) { e["scores"] = json::array(); }, "has no scores");
+  expect_error([](json& e) { e["scores"][0].erase("floor"); }, "not a readable evaluation");
 }
 
 TEST_F(ReportTest, LossesSurviveResumesAndACutLine) {
@@ -283,6 +449,20 @@ TEST(Html, FillsEachPlaceholderOnce) {
   EXPECT_EQ(fill_template("<{{a}}|{{b}}>", {{"a", "{{b}}"}, {"b", "2"}}), "<{{b}}|2>");
   EXPECT_THROW(fill_template("{{c}}", {}), std::logic_error);
   EXPECT_EQ(code_for_script("a = '</script>'"), "a = '<\\/script>'");
+}
+
+TEST(Assets, EveryChartHasItsSectionAndItsLink) {
+  const std::string page(assets::report_html), code(assets::report_js);
+  const std::regex chart("data-charts=\"([a-z]+)\"");
+  std::size_t charts = 0;
+  for (std::sregex_iterator m(page.begin(), page.end(), chart), end; m != end; ++m, ++charts) {
+    const std::string name = (*m)[1];
+    EXPECT_EQ(count_of(page, "<section id=\"" + name + "\" hidden>"), 1U) << name;
+    EXPECT_EQ(count_of(page, "href=\"#" + name + "\" data-chart-link=\"" + name + "\""), 1U)
+        << name;
+    EXPECT_NE(code.find("(\"" + name + "\""), std::string::npos) << name;
+  }
+  EXPECT_EQ(charts, 7U);
 }
 
 TEST(Assets, AreThere) {

@@ -1,5 +1,7 @@
 #include "report/run_data.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,28 +20,6 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr std::size_t kMaxLossPoints = 1000;
 constexpr double kNegligibleSpread = 1e-3;  // of the largest over time
-
-// JSON has no NaN: the writer turns it into null.
-double number_in(const json& value) { return value.is_number() ? value.get<double>() : kNaN; }
-
-Distance distance_in(const json& d) {
-  Distance result{number_in(d.at("value")),
-                  number_in(d.at("floor")),
-                  number_in(d.at("ratio")),
-                  kNaN,
-                  kNaN,
-                  kNaN,
-                  kNaN};
-  if (d.contains("interval")) {
-    result.low = number_in(d.at("interval").at(0));
-    result.high = number_in(d.at("interval").at(1));
-  }
-  if (d.contains("ratio_interval")) {
-    result.ratio_low = number_in(d.at("ratio_interval").at(0));
-    result.ratio_high = number_in(d.at("ratio_interval").at(1));
-  }
-  return result;
-}
 
 // Mean over the steps after the first of generated over true std. Steps where the truth hardly
 // varies are left out; NaN if there are no others.
@@ -71,8 +51,54 @@ Spread spread_in(const json& moments, const std::vector<std::string>& fields) {
   return spread;
 }
 
-// Paths in evaluation.json are as the user gave them, perhaps from another working folder.
-fs::path find_trajectories(const std::string& named, const fs::path& folder, const char* role) {
+std::optional<MemorisationCheck> nearest_in(const json& evaluation) {
+  if (!evaluation.contains("nearest")) return std::nullopt;
+  const json& n = evaluation.at("nearest");
+  MemorisationCheck check{number_in(n.at("value")), number_in(n.value("floor", json())),
+                          number_in(n.at("copied")), number_in(n.value("copied_floor", json())),
+                          std::nullopt};
+  if (n.contains("memorising")) check.memorising = n.at("memorising").get<bool>();
+  return check;
+}
+
+// `table` must be [rows][columns].
+void require_table(const json& table, std::size_t rows, std::size_t columns,
+                   const std::string& where) {
+  require(table.is_array() && table.size() == rows &&
+              std::all_of(table.begin(), table.end(),
+                          [&](const json& row) { return row.size() == columns; }),
+          "{} is not a table of {} rows and {} columns", where, rows, columns);
+}
+
+// What report.js draws without asking again.
+void require_tables(const json& evaluation, const std::string& name) {
+  const json& moments = evaluation.at("moments");
+  const std::size_t times = moments.at("time").size(), fields = moments.at("fields").size();
+  require(times >= 2 && fields >= 1, "{}: moments need at least 2 times and 1 field", name);
+  for (const char* side : {"truth", "generated"}) {
+    for (const char* moment : {"mean", "std"}) {
+      require_table(moments.at(side).at(moment), times, fields,
+                    fmt::format("{}: moments.{}.{}", name, side, moment));
+    }
+    if (evaluation.contains("quantiles")) {
+      const json& quantiles = evaluation.at("quantiles");
+      for (const json& table : quantiles.at("tables")) {
+        require_table(table.at(side), quantiles.at("time").size(), quantiles.at("levels").size(),
+                      fmt::format("{}: quantiles of {}, {}", name,
+                                  table.at("name").get<std::string>(), side));
+      }
+    }
+    for (const json& table : evaluation.value("spectra", json::array())) {
+      require_table(
+          table.at(side), table.at("time").size(), table.at("truth").at(0).size(),
+          fmt::format("{}: spectra of {}, {}", name, table.at("field").get<std::string>(), side));
+    }
+  }
+}
+
+// Paths in an evaluation are as the user gave them, perhaps from another working folder.
+fs::path find_trajectories(const std::string& named, const fs::path& evaluation, const char* role) {
+  const fs::path folder = evaluation.parent_path();
   for (const fs::path& path :
        {fs::path(named), folder / named, folder / fs::path(named).filename()}) {
     if (fs::is_regular_file(path)) return path;
@@ -80,7 +106,7 @@ fs::path find_trajectories(const std::string& named, const fs::path& folder, con
   fail(
       "{}: no such file; {} names it as the {} trajectories (run `slift evaluate` again if it "
       "moved)",
-      named, (folder / "evaluation.json").string(), role);
+      named, evaluation.string(), role);
 }
 
 void read_evaluation(const fs::path& file, RunData& run) {
@@ -90,33 +116,24 @@ void read_evaluation(const fs::path& file, RunData& run) {
   try {
     run.evaluation = json::parse(read_file(file));
     const json& e = run.evaluation;
-    require(e.is_object() && e.value("format", "") == "slift-evaluation" && e.at("version") == 1,
-            "{}: not an evaluation that this version of slift can read (format slift-evaluation, "
-            "version 1)",
-            name);
+    require(e.is_object() && e.value("format", "") == "slift-evaluation",
+            "{}: not an evaluation that slift wrote (format slift-evaluation)", name);
+    require(e.at("version") == 2, "{}: version must be 2, got {}; run `slift evaluate` again", name,
+            e.at("version").dump());
     run.system = e.at("system").get<std::string>();
-    run.quantity = e.at("quantity").get<std::string>();
     run.members = e.at("members").get<std::int64_t>();
-    run.sliced = distance_in(e.at("sliced_w2"));
-    run.exact = {kNaN, kNaN, kNaN, kNaN, kNaN, kNaN, kNaN};
-    if (e.contains("exact_w2")) {
-      run.exact = distance_in(e.at("exact_w2"));
-      run.exact_points = e.at("exact_w2").at("points").get<std::int64_t>();
+    run.scores = read_scores(e.at("scores"));
+    require(!run.scores.empty(), "{}: has no scores", name);
+    if (e.contains("conditional")) {
+      run.conditional = read_scores(e.at("conditional").at("scores"));
+      run.groups = e.at("conditional").at("groups").get<std::int64_t>();
     }
-    const json& moments = e.at("moments");
-    run.fields = moments.at("fields").get<std::vector<std::string>>();
-    require(moments.at("time").size() >= 2 && !run.fields.empty(),
-            "{}: moments need at least 2 times and 1 field", name);
-    for (const char* side : {"truth", "generated"}) {
-      for (const char* moment : {"mean", "std"}) {
-        const json& table = moments.at(side).at(moment);
-        require(table.size() == moments.at("time").size() &&
-                    std::all_of(table.begin(), table.end(),
-                                [&](const json& row) { return row.size() == run.fields.size(); }),
-                "{}: moments.{}.{} is not [time][field]", name, side, moment);
-      }
-    }
-    run.spread = spread_in(moments, run.fields);
+    require_tables(e, name);
+    run.fields = e.at("moments").at("fields").get<std::vector<std::string>>();
+    run.spread = spread_in(e.at("moments"), run.fields);
+    run.nearest = nearest_in(e);
+    run.generated = find_trajectories(e.at("generated").get<std::string>(), file, "generated");
+    run.truth = find_trajectories(e.at("truth").get<std::string>(), file, "true");
   } catch (const json::exception& error) {
     fail("{}: not a readable evaluation: {}", name, error.what());
   }
@@ -160,19 +177,11 @@ LossCurve load_losses(const fs::path& file, std::size_t max_points) {
 RunData load_run(const ReportRun& run) {
   RunData data;
   data.label = run.label;
-  read_evaluation(run.folder / "evaluation.json", data);
-  data.config = read_file(run.folder / "config.toml");
-  const fs::path metrics = run.folder / "metrics.jsonl";
+  read_evaluation(run.evaluation.empty() ? run.folder / "evaluation.json" : run.evaluation, data);
+  const fs::path config = run.folder / "config.toml", metrics = run.folder / "metrics.jsonl";
+  if (run.folder.empty()) return data;
+  if (fs::exists(config)) data.config = read_file(config);
   if (fs::exists(metrics)) data.loss = load_losses(metrics, kMaxLossPoints);
-  try {
-    data.generated = find_trajectories(data.evaluation.at("generated").get<std::string>(),
-                                       run.folder, "generated");
-    data.truth =
-        find_trajectories(data.evaluation.at("truth").get<std::string>(), run.folder, "true");
-  } catch (const json::exception& error) {
-    fail("{}: not a readable evaluation: {}", (run.folder / "evaluation.json").string(),
-         error.what());
-  }
   return data;
 }
 

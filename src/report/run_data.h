@@ -1,26 +1,21 @@
-// What the report knows of a run: the files of its folder, read and checked.
+// What the report knows of a run: its evaluation and the files of its folder, read and checked.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "report/report.h"
+#include "report/score.h"
 
 namespace slift {
 
 struct LossCurve {
   std::vector<std::int64_t> step;
   std::vector<double> loss;
-};
-
-// A distance to the truth with what is needed to judge it. Numbers that are not there are NaN.
-struct Distance {
-  double value = 0, floor = 0, ratio = 0;
-  double low = 0, high = 0;              // 95 % interval of value
-  double ratio_low = 0, ratio_high = 0;  // 95 % interval of ratio
 };
 
 // Generated over true standard deviation, averaged over the steps after the first: of the field
@@ -30,18 +25,32 @@ struct Spread {
   std::string smallest_field, largest_field;
 };
 
+// Whether members are copies of training trajectories. What needs fresh truth to compare with may
+// be missing: NaN, and no verdict.
+struct MemorisationCheck {
+  double value = 0, floor = 0;  // distance to the nearest one over its distance to its neighbour
+  double copied = 0, copied_floor = 0;  // shares of members
+  std::optional<bool> memorising;
+};
+
 struct RunData {
   std::string label;
-  std::string config;         // config.toml as text
+  std::string config;         // config.toml as text; empty if there is none
   LossCurve loss;             // empty without metrics.jsonl
-  nlohmann::json evaluation;  // evaluation.json, known to have the parts named below
-  std::string system, quantity;
-  std::int64_t members = 0;         // of the ensemble and of each half of the truth
-  std::vector<std::string> fields;  // names of components or channels
-  Distance sliced, exact;           // exact.value is NaN if it was not computed
-  std::int64_t exact_points = 0;
+  nlohmann::json evaluation;  // known to have the parts named below, tables of the right shape
+  std::string system;
+  std::int64_t members = 0;              // of the ensemble and of each half of the truth
+  std::vector<std::string> fields;       // names of components or channels
+  std::vector<ReportScore> scores;       // not empty, the first is the headline
+  std::vector<ReportScore> conditional;  // of members with a common start; may be empty
+  std::int64_t groups = 0;               // common starts
   Spread spread;
+  std::optional<MemorisationCheck> nearest;
   std::filesystem::path generated, truth;  // trajectory files that exist
+
+  const ReportScore& headline() const { return scores.front(); }
+  // Else of fields. Trajectory files of records do not tell.
+  bool of_vectors() const { return headline().metric == "sliced W2"; }
 };
 
 // Throws UserError naming the file that is missing or not what it should be.

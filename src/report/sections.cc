@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "report/html.h"
+#include "report/score.h"
 #include "report/verdict.h"
 
 namespace slift {
@@ -23,6 +26,11 @@ std::string interval_html(double low, double high) {
   return fmt::format("{} to {}", short_number(low), short_number(high));
 }
 
+std::string sentence_html(const std::string& sentence, bool alarm) {
+  if (sentence.empty()) return "";
+  return fmt::format("<p{}>{}</p>\n", alarm ? " class=\"alarm\"" : "", escape_html(sentence));
+}
+
 std::string picture_html(const std::string& png, const std::string& alt) {
   return fmt::format("<img src=\"data:image/png;base64,{}\" alt=\"{}\">", encode_base64(png),
                      escape_html(alt));
@@ -34,31 +42,110 @@ std::string spread_text(const Spread& spread) {
   return low == high ? low : low + " to " + high;
 }
 
-std::string exact_html(const RunData& run) {
-  if (!std::isfinite(run.exact.value)) return "<td class=\"absent\">not computed</td>";
-  return fmt::format("<td class=\"number\">{}<small>floor {}, {} points</small></td>",
-                     short_number(run.exact.value), short_number(run.exact.floor),
-                     run.exact_points);
+// A cell with a number and its 95 % interval.
+std::string number_cell(const std::string& number, double low, double high,
+                        const char* kind = "number") {
+  return fmt::format("<td class=\"{}\">{}<small>{}</small></td>", kind, number,
+                     interval_html(low, high));
+}
+
+std::string spread_cells(const RunData& run, bool alarm) {
+  const char* kind = alarm ? "number alarm" : "number";
+  const ReportScore* skill = find_score(run.scores, kSpreadSkill, "state");
+  return (skill == nullptr
+              ? "<td class=\"absent\">not computed</td>"
+              : number_cell(short_number(skill->value), skill->low, skill->high, kind)) +
+         fmt::format("<td class=\"{}\">{}</td>", kind, spread_text(run.spread));
 }
 
 std::string result_row(const RunData& run, std::size_t index) {
   const Verdict verdict = verdict_of(run);
-  return fmt::format(
-      "<tr><th scope=\"row\">{}{}</th>"
-      "<td class=\"number\">{}<small>{}</small></td>"
-      "<td class=\"number\">{}</td>"
-      "<td class=\"number\"><b>{}</b><small>{}</small></td>"
-      "{}<td class=\"number{}\">{}</td><td><span class=\"tag {}\">{}</span></td></tr>\n",
-      swatch(index), escape_html(run.label), short_number(run.sliced.value),
-      interval_html(run.sliced.low, run.sliced.high), short_number(run.sliced.floor),
-      short_number(run.sliced.ratio), interval_html(run.sliced.ratio_low, run.sliced.ratio_high),
-      exact_html(run), verdict.collapsed ? " alarm" : "", spread_text(run.spread),
-      css_class(verdict.level), escape_html(verdict.headline));
+  const ReportScore& distance = run.headline();
+  return fmt::format("<tr><th scope=\"row\">{}{}</th>", swatch(index), escape_html(run.label)) +
+         number_cell(short_number(distance.value), distance.low, distance.high) +
+         fmt::format("<td class=\"number\">{}</td>", short_number(distance.floor)) +
+         number_cell("<b>" + short_number(distance.ratio) + "</b>", distance.ratio_low,
+                     distance.ratio_high) +
+         spread_cells(run, verdict.collapsed) +
+         fmt::format("<td><span class=\"tag {}\">{}</span></td></tr>\n", css_class(verdict.level),
+                     escape_html(verdict.headline));
+}
+
+// Which list of a run's scores a table shows.
+using ScoreList = std::vector<ReportScore> RunData::*;
+
+// One score for each row: those of the first run, then what only later ones have.
+std::vector<ReportScore> table_rows(const std::vector<RunData>& runs, ScoreList list) {
+  std::vector<ReportScore> rows;
+  for (const RunData& run : runs) {
+    for (const ReportScore& score : run.*list) {
+      if (find_score(rows, score.metric, score.name) == nullptr) rows.push_back(score);
+    }
+  }
+  return rows;
+}
+
+std::string mark_html(Level level) {
+  if (level == Level::kUnknown) return "<span class=\"mark\"></span>";
+  return fmt::format("<span class=\"mark {}\" title=\"{}\"></span>", css_class(level),
+                     in_words(level));
+}
+
+// What a run's score has beside its numbers, and its floor where that is not the row's.
+std::string remarks_html(const ReportScore& score, double row_floor) {
+  std::string html;
+  const auto add = [&](const std::string& remark) { html += "<br>" + remark; };
+  if (std::isfinite(score.points)) add(short_number(score.points) + " points");
+  if (std::isfinite(score.never_generated)) {
+    add("never: " + percent(score.never_generated));
+    add("truth: " + percent(score.never_truth));
+  }
+  if (std::isfinite(score.floor) && short_number(score.floor) != short_number(row_floor)) {
+    add("floor " + short_number(score.floor));
+  }
+  return html;
+}
+
+std::string score_cells(const ReportScore* score, double row_floor) {
+  if (score == nullptr) return "<td class=\"absent\" colspan=\"2\">not computed</td>";
+  return number_cell(mark_html(judge(*score)) + short_number(score->value), score->low,
+                     score->high) +
+         fmt::format("<td class=\"number\">{}<small>{}{}</small></td>", short_number(score->ratio),
+                     interval_html(score->ratio_low, score->ratio_high),
+                     remarks_html(*score, row_floor));
+}
+
+// `note` says more about a run below its name.
+std::string score_table(const std::vector<RunData>& runs, ScoreList list,
+                        const std::function<std::string(const RunData&)>& note) {
+  std::string html =
+      "<div class=\"scroll\"><table class=\"results scores\">\n<thead><tr><th "
+      "rowspan=\"2\">Score</th><th rowspan=\"2\">Floor</th>";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    html += fmt::format("<th colspan=\"2\" class=\"run\">{}{}{}</th>", swatch(i),
+                        escape_html(runs[i].label), note(runs[i]));
+  }
+  html += "</tr><tr>";
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    html += "<th>Value<small>95 %</small></th><th>Ratio to floor<small>95 %</small></th>";
+  }
+  html += "</tr></thead>\n<tbody>\n";
+  for (const ReportScore& row : table_rows(runs, list)) {
+    html +=
+        fmt::format("<tr><th scope=\"row\">{}<small>{}</small></th><td class=\"number\">{}</td>",
+                    escape_html(name_in_words(row)), unit_in_words(row), short_number(row.floor));
+    for (const RunData& run : runs) {
+      html += score_cells(find_score(run.*list, row.metric, row.name), row.floor);
+    }
+    html += "</tr>\n";
+  }
+  return html + "</tbody></table></div>";
 }
 
 // A line with the row's name above its pictures, as wide as the table.
 std::string row_heading(const Gallery& gallery, std::size_t row) {
-  const std::string mark = row == 0 ? "<span class=\"swatch truth\"></span>" : swatch(row - 1);
+  const std::optional<std::size_t> run = gallery.rows[row].run;
+  const std::string mark = run ? swatch(*run) : "<span class=\"swatch truth\"></span>";
   return fmt::format("<tr><th scope=\"rowgroup\" colspan=\"{}\">{}{}</th></tr>\n",
                      gallery.columns.size() + (gallery.clouds ? 1 : 0), mark,
                      escape_html(gallery.rows[row].label));
@@ -103,28 +190,22 @@ std::string gallery_caption(const Gallery& gallery) {
 
 }  // namespace
 
-std::string distance_name(const RunData& run) {
-  return run.quantity == "state" ? "sliced W2" : "W2 of " + run.quantity;
-}
-
 std::string verdict_html(const std::vector<RunData>& runs) {
   const Verdict subject = verdict_of(runs.front());
-  std::string html =
-      fmt::format("<div class=\"verdict {}\">\n<p class=\"headline\">{}: {}.</p>\n<p>{}</p>\n",
-                  css_class(subject.level), escape_html(runs.front().label),
-                  escape_html(subject.headline), escape_html(subject.distance));
-  if (!subject.spread.empty()) {
-    html += fmt::format("<p{}>{}</p>\n", subject.collapsed ? " class=\"alarm\"" : "",
-                        escape_html(subject.spread));
-  }
+  std::string html = fmt::format("<div class=\"verdict {}\">\n<p class=\"headline\">{}: {}.</p>\n",
+                                 css_class(subject.level), escape_html(runs.front().label),
+                                 escape_html(subject.headline));
+  html += sentence_html(subject.distance, false) +
+          sentence_html(subject.spread, subject.collapsed) + sentence_html(subject.worst, false) +
+          sentence_html(subject.nearest, subject.memorised);
   if (runs.size() > 1) html += "<ul>\n";
   for (std::size_t i = 1; i < runs.size(); ++i) {
     const Verdict other = verdict_of(runs[i]);
     html += fmt::format(
         "<li>{}For comparison, <b>{}</b>: {} times the floor, <span class=\"tag "
-        "{}\">{}</span>.</li>\n",
-        swatch(i), escape_html(runs[i].label), short_number(runs[i].sliced.ratio),
-        css_class(other.level), escape_html(other.headline));
+        "{}\">{}</span>. {}</li>\n",
+        swatch(i), escape_html(runs[i].label), short_number(runs[i].headline().ratio),
+        css_class(other.level), escape_html(other.headline), escape_html(other.nearest));
   }
   if (runs.size() > 1) html += "</ul>\n";
   return html + "</div>";
@@ -132,18 +213,37 @@ std::string verdict_html(const std::vector<RunData>& runs) {
 
 std::string results_html(const std::vector<RunData>& runs) {
   std::string html = fmt::format(
-      "<div class=\"scroll\"><table class=\"results\">\n<thead><tr><th>Run</th><th>Distance ({})"
-      "<small>95 % interval</small></th><th>Floor</th><th>Ratio to floor<small>95 % "
-      "interval</small>"
-      "</th><th>Exact W2</th><th>Spread<small>generated / true std</small></th><th>In words</th>"
-      "</tr></thead>\n<tbody>\n",
-      escape_html(distance_name(runs.front())));
+      "<div class=\"scroll\"><table class=\"results\">\n<thead><tr><th>Run</th><th>Distance"
+      "<small>{}</small></th><th>Floor</th><th>Ratio to floor<small>95 % interval</small></th>"
+      "<th>Spread-skill<small>1 is right</small></th><th>Spread<small>generated / true "
+      "std</small></th><th>In words</th></tr></thead>\n<tbody>\n",
+      escape_html(name_in_words(runs.front().headline())));
   for (std::size_t i = 0; i < runs.size(); ++i) html += result_row(runs[i], i);
   return html + "</tbody></table></div>";
 }
 
+std::string scores_html(const std::vector<RunData>& runs) {
+  std::string html = score_table(runs, &RunData::scores, [](const RunData&) { return ""; });
+  html += "\n<p class=\"remark\">";
+  for (const Level level : {Level::kGood, Level::kClose, Level::kVisible, Level::kBad}) {
+    html += fmt::format("<span>{}{}</span>", mark_html(level), in_words(level));
+  }
+  return html + "</p>";
+}
+
+std::string conditional_html(const std::vector<RunData>& runs) {
+  const bool any = std::any_of(runs.begin(), runs.end(),
+                               [](const RunData& run) { return !run.conditional.empty(); });
+  if (!any) return "";
+  return score_table(runs, &RunData::conditional, [](const RunData& run) {
+    return fmt::format("<small>{} starts</small>", run.groups);
+  });
+}
+
 std::string gallery_html(const Gallery& gallery) {
-  if (gallery.rows.empty()) return "<p>No pictures: there is a single state.</p>";
+  const std::string note =
+      gallery.note.empty() ? "" : "<p class=\"remark\">" + escape_html(gallery.note) + "</p>\n";
+  if (gallery.rows.empty()) return note;
   std::string html =
       fmt::format("<p>{}</p>\n<div class=\"scroll\"><table class=\"gallery {}\">\n<tr>",
                   gallery_caption(gallery), gallery.clouds ? "clouds" : "fields");
@@ -169,12 +269,13 @@ std::string gallery_html(const Gallery& gallery) {
                         picture_html(gallery.colour_bar, "Colour scale"),
                         escape_html(gallery.colour_high), escape_html(gallery.colour_name));
   }
-  return html;
+  return html + note;
 }
 
 std::string configs_html(const std::vector<RunData>& runs) {
   std::string html;
   for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (runs[i].config.empty()) continue;
     html += fmt::format("<details><summary>{}{}</summary><pre>{}</pre></details>\n", swatch(i),
                         escape_html(runs[i].label), escape_html(runs[i].config));
   }

@@ -9,10 +9,11 @@
 
 namespace slift {
 
-std::string distance_name(const RunData& run);  // "sliced W2" or "W2 of mean |x|"
 std::string verdict_html(const std::vector<RunData>& runs);
 std::string results_html(const std::vector<RunData>& runs);
+std::string scores_html(const std::vector<RunData>& runs);
+std::string conditional_html(const std::vector<RunData>& runs);  // empty if no run has any
 std::string gallery_html(const Gallery& gallery);
-std::string configs_html(const std::vector<RunData>& runs);
+std::string configs_html(const std::vector<RunData>& runs);  // empty if no run has one
 
 }  // namespace slift

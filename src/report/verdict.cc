@@ -3,19 +3,124 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 namespace slift {
 
 namespace {
 
-Level level_of(double ratio) {
-  if (!std::isfinite(ratio)) return Level::kUnknown;
-  if (ratio <= kGoodRatio) return Level::kGood;
-  if (ratio <= kCloseRatio) return Level::kClose;
-  return ratio <= kVisibleRatio ? Level::kVisible : Level::kBad;
+Level within(const Limits& limits, double number) {
+  if (!std::isfinite(number)) return Level::kUnknown;
+  if (number <= limits.good) return Level::kGood;
+  if (number <= limits.close) return Level::kClose;
+  return number <= limits.visible ? Level::kVisible : Level::kBad;
 }
 
-std::string headline_of(Level level) {
+std::string distance_sentence(const RunData& run) {
+  const ReportScore& distance = run.headline();
+  std::string text = fmt::format(
+      "Its distance to the truth is {} times the floor, the distance between two independent sets "
+      "of {} true trajectories",
+      short_number(distance.ratio), run.members);
+  if (std::isfinite(distance.ratio_low)) {
+    text += fmt::format(" (95 % interval {} to {})", short_number(distance.ratio_low),
+                        short_number(distance.ratio_high));
+  }
+  return text + ".";
+}
+
+// The spread-skill ratio of the state; NaN if there is none.
+double spread_skill_in(const std::vector<ReportScore>& scores) {
+  const ReportScore* score = find_score(scores, kSpreadSkill, "state");
+  return score != nullptr ? score->value : std::numeric_limits<double>::quiet_NaN();
+}
+
+// What is known of the spread, in order of trust.
+struct Spreads {
+  double overall, conditional;  // spread-skill ratios
+  const Spread& deviations;
+
+  bool has_skill() const { return std::isfinite(overall) || std::isfinite(conditional); }
+  double smallest() const {
+    return has_skill() ? std::fmin(overall, conditional) : deviations.smallest;
+  }
+  double largest() const {
+    return has_skill() ? std::fmax(overall, conditional) : deviations.largest;
+  }
+};
+
+std::string spread_skill_words(const Spreads& spreads) {
+  if (!std::isfinite(spreads.conditional)) return short_number(spreads.overall);
+  const std::string branches =
+      short_number(spreads.conditional) + " among members with a common start";
+  if (!std::isfinite(spreads.overall)) return branches;
+  return short_number(spreads.overall) + " over all members and " + branches;
+}
+
+std::string deviation_words(const Spread& spread) {
+  const std::string low = short_number(spread.smallest), high = short_number(spread.largest);
+  const std::string range = low == high
+                                ? low
+                                : fmt::format("between {} ({}) and {} ({})", low,
+                                              spread.smallest_field, high, spread.largest_field);
+  return fmt::format("standard deviation is on average {} of the truth's", range);
+}
+
+std::string spread_sentence(const Spreads& spreads) {
+  std::string text;
+  if (spreads.has_skill()) {
+    text = fmt::format("spread-skill ratio is {} (1 is right)", spread_skill_words(spreads));
+  }
+  if (std::isfinite(spreads.deviations.smallest)) {
+    text += (text.empty() ? "" : ", its ") + deviation_words(spreads.deviations);
+  }
+  if (text.empty()) return "";
+  if (spreads.smallest() < kCollapsedSpread) {
+    return "Its " + text + ": members differ far too little.";
+  }
+  return (spreads.largest() > kWideSpread ? "Too wide. Its " : "Its ") + text + ".";
+}
+
+// A good distance does not excuse a bad spectrum.
+std::string worst_sentence(const RunData& run) {
+  Level worst = judge(run.headline());
+  std::string text;
+  const auto look = [&](const std::vector<ReportScore>& scores, const char* where) {
+    for (const ReportScore& score : scores) {
+      const Level level = judge(score);
+      if (level <= worst || level == Level::kUnknown) continue;
+      worst = level;
+      text = fmt::format("Not all scores are as good; the worst is the {}{}: {}.",
+                         name_in_words(score), where, in_words(level));
+    }
+  };
+  look(run.scores, "");
+  look(run.conditional, ", from a common start");
+  return text;
+}
+
+std::string nearest_sentence(const MemorisationCheck& nearest) {
+  const auto fresh = [](double floor, const std::string& words) {
+    return std::isfinite(floor) ? " (fresh truth: " + words + ")" : "";
+  };
+  const char* verdict = !nearest.memorising   ? "no fresh truth to compare with"
+                        : *nearest.memorising ? "memorising"
+                                              : "not memorising";
+  return fmt::format(
+      "Memorisation check: {}. Its members are {} times as far from the nearest training "
+      "trajectory as that one is from its own nearest neighbour{}; {} look copied{}.",
+      verdict, short_number(nearest.value), fresh(nearest.floor, short_number(nearest.floor)),
+      percent(nearest.copied), fresh(nearest.copied_floor, percent(nearest.copied_floor)));
+}
+
+}  // namespace
+
+Level judge(const ReportScore& score) {
+  if (score.metric == kSpreadSkill) return within(kSpreadSkillLimits, std::abs(score.value - 1));
+  return within(score.metric == kFairCrps ? kCrpsLimits : kRatioLimits, score.ratio);
+}
+
+std::string in_words(Level level) {
   switch (level) {
     case Level::kGood:
       return "indistinguishable from sampling noise at this size";
@@ -31,48 +136,24 @@ std::string headline_of(Level level) {
   return "no verdict: the distance or its floor is not a number";
 }
 
-std::string distance_sentence(const RunData& run) {
-  std::string text = fmt::format(
-      "Its distance to the truth is {} times the floor, the distance between two independent sets "
-      "of "
-      "{} true trajectories",
-      short_number(run.sliced.ratio), run.members);
-  if (std::isfinite(run.sliced.ratio_low)) {
-    text += fmt::format(" (95 % interval {} to {})", short_number(run.sliced.ratio_low),
-                        short_number(run.sliced.ratio_high));
-  }
-  return text + ".";
-}
-
-std::string spread_sentence(const Spread& spread) {
-  if (!std::isfinite(spread.smallest)) return "";
-  const std::string low = short_number(spread.smallest), high = short_number(spread.largest);
-  const std::string numbers =
-      "Its standard deviation is on average " +
-      (low == high ? low
-                   : fmt::format("between {} ({}) and {} ({})", low, spread.smallest_field, high,
-                                 spread.largest_field)) +
-      " of the truth's";
-  if (spread.smallest < kCollapsedSpread) {
-    return numbers + ": members differ far too little.";
-  }
-  if (spread.largest > kWideSpread) return "Too wide. " + numbers + ".";
-  return numbers + ".";
-}
-
-}  // namespace
-
 Verdict verdict_of(const RunData& run) {
+  const Spreads spreads = {spread_skill_in(run.scores), spread_skill_in(run.conditional),
+                           run.spread};
   Verdict v;
-  v.level = level_of(run.sliced.ratio);
-  v.headline = headline_of(v.level);
+  v.level = judge(run.headline());
+  v.headline = in_words(v.level);
   v.distance = distance_sentence(run);
-  v.spread = spread_sentence(run.spread);
-  v.collapsed = run.spread.smallest < kCollapsedSpread;
+  v.spread = spread_sentence(spreads);
+  v.worst = worst_sentence(run);
+  v.collapsed = spreads.smallest() < kCollapsedSpread;
   if (v.collapsed) {
     v.headline += v.level == Level::kBad ? ", collapsed towards the mean"
                                          : ", but collapsed towards the mean";
     v.level = Level::kBad;
+  }
+  if (run.nearest) {
+    v.nearest = nearest_sentence(*run.nearest);
+    v.memorised = run.nearest->memorising.value_or(false);
   }
   return v;
 }
@@ -91,10 +172,6 @@ const char* css_class(Level level) {
       break;
   }
   return "unknown";
-}
-
-std::string short_number(double value) {
-  return std::isfinite(value) ? fmt::format("{:.3g}", value) : "n/a";
 }
 
 }  // namespace slift

@@ -11,10 +11,15 @@
 namespace slift {
 
 // On the CPU small blocks spread over threads; a GPU wants many rows.
+// On the CPU small blocks spread over threads; a GPU wants many rows. Small fields go together
+// until a block is worth a call.
 std::int64_t block_rows(const TransitionModel& model) {
-  const bool vectors = model.spec().state_shape.size() == 1;
-  if (model.device().is_cuda()) return vectors ? 4096 : 64;
-  return vectors ? 64 : 4;
+  const std::vector<std::int64_t>& shape = model.spec().state_shape;
+  const bool gpu = model.device().is_cuda();
+  if (shape.size() == 1) return gpu ? 4096 : 64;
+  const std::int64_t cells = shape[1] * shape[2];
+  return gpu ? std::max<std::int64_t>(64, (1 << 18) / cells)
+             : std::max<std::int64_t>(4, (1 << 14) / cells);
 }
 
 Chunk::Chunk(const TransitionModel& model, std::uint64_t seed, std::int64_t first,

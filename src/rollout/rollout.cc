@@ -88,7 +88,8 @@ Tensor read_initial(const TrajectoryReader& reader, const RolloutOptions& option
   const Tensor states = at::empty(shape, at::TensorOptions(at::kFloat).pinned_memory(pinned));
   const auto size = static_cast<std::size_t>(given * info.state_size());
   const auto source = [&](std::int64_t i) {
-    return (options.first_initial + (first + i) / options.branches) % info.members;
+    // Branches of the initial file start alike: one of each is enough.
+    return (options.first_initial + (first + i) / options.branches) * info.branches % info.members;
   };
   std::int64_t run = 1;
   for (std::int64_t i = 0; i < count; i += run) {

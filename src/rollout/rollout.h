@@ -19,7 +19,8 @@ struct RolloutOptions {
   std::int64_t members = 1;
   std::int64_t steps = 1;  // states 0 .. steps
   std::uint64_t seed = 0;
-  // Member i starts from trajectory (first_initial + i / branches) mod M of the initial ones.
+  // Member i starts from start number first_initial + i / branches of the initial trajectories,
+  // over again after the last; trajectories of that file that branch have one start together.
   std::int64_t first_initial = 0;
   std::int64_t branches = 1;
   std::int64_t first_member = 0;  // members first_member .. first_member + members - 1

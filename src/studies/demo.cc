@@ -41,8 +41,8 @@ double train_and_evaluate(const fs::path& run, const TrainConfig& config,
   roll_out_to_file(model, initial, options, run / "rollout.h5");
   const Evaluation evaluation = evaluate(TrajectoryReader(run / "rollout.h5"), truth, {});
   write_file_atomically(run / "evaluation.json", evaluation.to_json().dump(2) + "\n");
-  *floor = evaluation.sliced.floor_mean;
-  return evaluation.sliced.mean;
+  *floor = evaluation.headline().floor;
+  return evaluation.headline().value;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/errors.h"
+#include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
 #include "metrics/evaluation.h"
@@ -28,6 +29,8 @@ std::function<Scores(const TransitionModel&)> make_validator(const TrainConfig& 
       roll_out_to_file(model, *truth, rollout, file);
     } catch (const UserError&) {
       throw;
+    } catch (const Interrupted&) {
+      return {};  // the training stops by itself, after saving
     } catch (const std::runtime_error& diverged) {
       spdlog::warn("validation: {}", diverged.what());
       return {{"diverged", 1}};
@@ -35,11 +38,12 @@ std::function<Scores(const TransitionModel&)> make_validator(const TrainConfig& 
     EvaluateOptions options;
     options.exact_points = 0;
     options.bootstrap = 0;
+    options.distances_only = true;
     const Evaluation e = evaluate(TrajectoryReader(file), *truth, options);
-    Scores scores = {{"w2", e.sliced.mean}, {"w2_ratio", e.sliced.ratio()}};
-    if (e.crossing) {
-      scores.emplace_back("wct", e.crossing->value);
-      scores.emplace_back("wct_ratio", e.crossing->ratio());
+    Scores scores = {{"w2", e.headline().value}, {"w2_ratio", e.headline().ratio()}};
+    if (const Score* crossing = e.find("W2 of crossing times")) {
+      scores.emplace_back("wct", crossing->value);
+      scores.emplace_back("wct_ratio", crossing->ratio());
     }
     return scores;
   };

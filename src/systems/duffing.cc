@@ -57,14 +57,16 @@ DuffingModel Duffing::model() const {
 void Duffing::simulate_cpu(const SimulationBatch& batch) {
   const DuffingModel path = model();
   parallel_for(batch.count, [&](std::int64_t i) {
-    duffing_path(path, batch.seed, static_cast<std::uint64_t>(batch.first + i),
+    const std::int64_t member = batch.first + i;
+    duffing_path(path, batch.seed, static_cast<std::uint64_t>(member),
+                 static_cast<std::uint64_t>(member / batch.branches),
                  batch.states.data() + i * stored * 2);
   });
 }
 
 #ifdef SLIFT_WITH_CUDA
 void Duffing::simulate_cuda(const SimulationBatch& batch) {
-  cuda::simulate_duffing(model(), batch.seed, batch.first, batch.states);
+  cuda::simulate_duffing(model(), batch.seed, batch.first, batch.branches, batch.states);
 }
 #endif
 

@@ -14,6 +14,7 @@ class Duffing : public System {
  public:
   ConfigSchema schema() override;
   TrajectoryInfo describe() const override;
+  bool can_branch() const override { return true; }
   std::int64_t preferred_batch(Device device) const override;
 
   double damping = 0.4;

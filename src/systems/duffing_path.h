@@ -15,14 +15,14 @@ struct DuffingModel {
   std::int64_t stored, inner;  // stored states; steps from one to the next
 };
 
-// Writes trajectory `index` of a seed to `states`, [stored, 2].
+// Writes trajectory `index` of a seed, from its start number `start`, to `states`, [stored, 2].
 SLIFT_HD void duffing_path(const DuffingModel& model, std::uint64_t seed, std::uint64_t index,
-                           float* states) {
+                           std::uint64_t start, float* states) {
   const Stream noise = {seed, Purpose::kSystemNoise, index, 0};
   // Drawn many at a time: one after the other they would wait for the oscillator.
   constexpr std::uint32_t kAhead = 32;
   float normals[kAhead];
-  stream_normals({seed, Purpose::kInitialState, index, 0}, 0, normals);
+  stream_normals({seed, Purpose::kInitialState, start, 0}, 0, normals);
   double x = model.spread * normals[0], v = 10 + model.spread * normals[1];
   std::uint32_t step = 0;
   for (std::int64_t t = 0;; ++t) {

@@ -28,6 +28,7 @@ class Flow : public System {
  public:
   ConfigSchema schema() override;
   TrajectoryInfo describe() const override;
+  bool can_branch() const override { return true; }  // all trajectories start alike
   std::int64_t preferred_batch(Device device) const override;
 
   std::int64_t grid = 100;       // cells a side

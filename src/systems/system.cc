@@ -58,6 +58,9 @@ TrajectoryInfo simulate_to_file(System& system, const SimulationOptions& options
     info.media_shape.clear();
     info.media_fields.clear();
   }
+  require(options.branches == 1 || system.can_branch(),
+          "--branches: {} cannot start several trajectories from one state", info.system);
+  info.branches = options.branches;
   TrajectoryWriter writer(out, info);
   Progress progress("simulate", "traj", info.members);
   const std::int64_t batch =
@@ -68,7 +71,7 @@ TrajectoryInfo simulate_to_file(System& system, const SimulationOptions& options
     const std::int64_t count = std::min(batch, info.members - first);
     states.resize(static_cast<std::size_t>(count * info.trajectory_size()));
     media.resize(static_cast<std::size_t>(count * info.media_size()));
-    system.simulate({options.seed, first, count, states, media}, options.device);
+    system.simulate({options.seed, first, count, states, media, options.branches}, options.device);
     writer.write(first, count, states);
     if (options.media) writer.write_media(first, count, media);
     progress.update(first + count);

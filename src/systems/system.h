@@ -26,8 +26,9 @@ bool cuda_usable();
 struct SimulationBatch {
   std::uint64_t seed = 0;
   std::int64_t first = 0, count = 0;
-  std::span<float> states;  // [count, steps, state]
-  std::span<float> media;   // [count, media]; empty when they are not asked for
+  std::span<float> states;    // [count, steps, state]
+  std::span<float> media;     // [count, media]; empty when they are not asked for
+  std::int64_t branches = 1;  // trajectories i of the same i / branches share their first state
 };
 
 class System {
@@ -40,6 +41,9 @@ class System {
   // Shape, time step and names of what simulate() writes; members is 0. Throws UserError if the
   // parameters do not fit together.
   virtual TrajectoryInfo describe() const = 0;
+
+  // Whether trajectories can share their first state and differ afterwards, as branches need.
+  virtual bool can_branch() const { return false; }
 
   // How many trajectories to simulate at once: enough to keep the device busy, few enough to bound
   // memory and to keep the progress line moving.
@@ -69,8 +73,9 @@ struct SimulationOptions {
   std::int64_t members = 1024;
   std::uint64_t seed = 0;
   Device device = Device::kCpu;
-  std::int64_t batch = 0;  // trajectories at once; 0: the system's preferred batch
-  bool media = false;      // also store the media, if the system has any
+  std::int64_t batch = 0;     // trajectories at once; 0: the system's preferred batch
+  bool media = false;         // also store the media, if the system has any
+  std::int64_t branches = 1;  // consecutive trajectories that share their first state
 };
 
 // Simulates into a file, batch by batch, with a progress line: memory is bounded by the batch.

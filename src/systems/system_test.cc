@@ -95,6 +95,36 @@ TEST_P(EverySystem, SeedsAndMembersDiffer) {
   EXPECT_EQ(distinct.size(), static_cast<std::size_t>(2 * kMembers));
 }
 
+TEST_P(EverySystem, BranchesShareTheirStartOnly) {
+  TestFolder folder;
+  const auto simulate_branches = [&] {
+    simulate_to_file(*system_, {.members = 6, .seed = kSeed, .branches = 3}, folder / "b.h5");
+  };
+  if (!system_->can_branch()) {
+    EXPECT_NE(error_of(simulate_branches).find("--branches"), std::string::npos);
+    return;
+  }
+  simulate_branches();
+  const TrajectoryReader reader(folder / "b.h5");
+  const TrajectoryInfo& info = reader.info();
+  EXPECT_EQ(info.branches, 3);
+  const auto state = [&](std::int64_t member, std::int64_t step) {
+    std::vector<float> values(static_cast<std::size_t>(info.state_size()));
+    reader.read_steps(member, 1, step, 1, values);
+    return values;
+  };
+  for (const std::int64_t group : {0, 3}) {
+    for (const std::int64_t branch : {1, 2}) {
+      EXPECT_EQ(state(group, 0), state(group + branch, 0));
+      EXPECT_NE(state(group, info.steps - 1), state(group + branch, info.steps - 1));
+    }
+  }
+  EXPECT_NE(state(2, info.steps - 1), state(3, info.steps - 1));
+  if (GetParam() == "duffing") {
+    EXPECT_NE(state(0, 0), state(3, 0));
+  }
+}
+
 TEST_P(EverySystem, DescriptionIsConsistent) {
   const TrajectoryInfo info = system_->describe();
   EXPECT_EQ(info.system, GetParam());

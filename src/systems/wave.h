@@ -16,6 +16,7 @@ class Wave : public System {
  public:
   ConfigSchema schema() override;
   TrajectoryInfo describe() const override;
+  bool can_branch() const override { return true; }  // all trajectories start alike
   std::int64_t preferred_batch(Device device) const override;
 
   // The inner steps at which states are stored, from 0 to S.

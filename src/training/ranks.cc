@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <memory>
 #include <optional>
 
 #include "core/errors.h"
@@ -80,8 +81,11 @@ std::function<void(Tensor&)> connect(const c10::intrusive_ptr<c10d::Store>& stor
 #ifdef SLIFT_WITH_NCCL
     auto options = c10d::ProcessGroupNCCL::Options::create();
     options->timeout = kPatience;
-    return summing(
-        c10::make_intrusive<c10d::ProcessGroupNCCL>(store, info.rank, info.size, options));
+    const auto group =
+        c10::make_intrusive<c10d::ProcessGroupNCCL>(store, info.rank, info.size, options);
+    // NCCL wants to be told the end; whoever drops this function last does.
+    const std::shared_ptr<void> farewell(nullptr, [group](void*) { group->shutdown(); });
+    return [add_up = summing(group), farewell](Tensor& tensor) { add_up(tensor); };
 #else
     fail("started as rank {} of {}, but this build has no NCCL to connect GPUs", info.rank,
          info.size);

@@ -199,7 +199,9 @@ class Run {
       trainer_.with_averaged_weights([&](const TransitionModel& model) {
         for (const auto& [name, score] : options_.validate(model)) line["validation"][name] = score;
       });
-      spdlog::info("step {}: {}", trainer_.iteration(), line["validation"].dump());
+      if (line.contains("validation")) {
+        spdlog::info("step {}: {}", trainer_.iteration(), line["validation"].dump());
+      }
     }
     log_->write(line);
   }

@@ -34,10 +34,14 @@ TEST_F(OutputTest, EveryCommandHasItsKeys) {
   expect_keys(json_of({"rollout", path("json-run"), "-m", "64"}),
               {"out", "members", "first_member", "steps", "every", "seed", "init"});
   const auto evaluation = json_of({"evaluate", path("json-run"), "--truth", path("test.h5")});
-  expect_keys(evaluation, {"format", "version", "system", "generated", "truth", "members",
-                           "quantity", "sliced_w2", "exact_w2", "moments", "out"});
-  expect_keys(evaluation.at("sliced_w2"), {"value", "floor", "ratio", "interval", "over_time"});
+  expect_keys(evaluation, {"format", "version", "system", "generated", "truth", "members", "cuts",
+                           "bootstrap", "scores", "moments", "quantiles", "out"});
+  expect_keys(evaluation.at("scores")[0],
+              {"name", "metric", "value", "floor", "ratio", "interval", "over_time"});
   expect_keys(json_of({"report", path("json-run")}), {"out"});
+  expect_keys(json_of({"compare", path("json-run"), "--truth", path("test.h5"), "-o",
+                       path("json-compare")}),
+              {"out", "truth", "runs"});
   expect_keys(json_of({"doctor"}),
               {"version", "libtorch", "blas", "gemm_gflops", "threads", "cores", "cuda_built",
                "cuda_usable", "hdf5", "report_charts", "warnings"});
@@ -70,8 +74,8 @@ TEST_F(OutputTest, PreviewsAreWrittenAndListed) {
 }
 
 TEST_F(OutputTest, HelpShowsAnExample) {
-  for (const char* command :
-       {"simulate", "import", "info", "train", "rollout", "evaluate", "report", "doctor", "demo"}) {
+  for (const char* command : {"simulate", "import", "info", "train", "rollout", "evaluate",
+                              "report", "compare", "doctor", "demo"}) {
     const auto r = run_slift({command, "--help"});
     EXPECT_EQ(r.exit_code, 0);
     EXPECT_NE(r.out.find(std::string("Example:\n  slift ") + command), std::string::npos)

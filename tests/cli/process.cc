@@ -84,10 +84,13 @@ ProcessResult run_slift(const std::vector<std::string>& arguments, const Process
   }
   std::atomic<bool> ended{false};
   std::thread killer;
-  if (options.kill_after_ms >= 0) {
+  if (options.kill_after_ms >= 0 || options.kill_when) {
     killer = std::thread([&] {
       const auto due = start + std::chrono::milliseconds(options.kill_after_ms);
-      while (!ended && std::chrono::steady_clock::now() < due) {
+      const auto wait = [&] {
+        return options.kill_when ? !options.kill_when() : std::chrono::steady_clock::now() < due;
+      };
+      while (!ended && wait()) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
       if (!ended) kill(child, options.signal);

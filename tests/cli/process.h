@@ -3,13 +3,16 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace slift::testing {
 
 struct ProcessOptions {
-  int kill_after_ms = -1;  // send `signal` after this time, if the process still runs
+  // Send `signal` after this time, or as soon as this holds, if the process still runs.
+  int kill_after_ms = -1;
+  std::function<bool()> kill_when = {};
   int signal = 9;
   bool without_root_rights = false;  // when root: no right to read what file modes forbid
   std::string small_disk;            // mount a 256 KiB tmpfs on this folder, for the process only

@@ -60,7 +60,8 @@ class RanksTest : public CliTest {
 };
 
 TEST_F(RanksTest, TwoRanksTrainTheModelOfOne) {
-  ASSERT_NE(rank_backends().find("Gloo"), std::string::npos) << "libgloo-dev was not there when this was built";
+  ASSERT_NE(rank_backends().find("Gloo"), std::string::npos)
+      << "libgloo-dev was not there when this was built";
   const auto one = run_slift({"train", path("small.toml"), "-o", path("one"), "-q", "--set",
                               "train.iterations=50", "--set", "optim.warmup=5"});
   ASSERT_EQ(one.exit_code, 0) << one.err;
@@ -77,7 +78,8 @@ TEST_F(RanksTest, TwoRanksTrainTheModelOfOne) {
 }
 
 TEST_F(RanksTest, AKilledRankStopsTheOthersAndTheRunResumes) {
-  ASSERT_NE(rank_backends().find("Gloo"), std::string::npos) << "libgloo-dev was not there when this was built";
+  ASSERT_NE(rank_backends().find("Gloo"), std::string::npos)
+      << "libgloo-dev was not there when this was built";
   const std::vector<std::string> arguments = {"-o",
                                               path("killed"),
                                               "--resume",

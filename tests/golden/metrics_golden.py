@@ -33,11 +33,7 @@ def fair_crps(x, y):
 
 def crps_case(n, m, seed):
     x, y = ascending(n, seed), ascending(m, seed + 1, -3, 5)
-    weights_x, weights_y = (np.floor(draws(size, seed + 2 + i, 0, 4)).astype(int)
-                            for i, size in enumerate((n, m)))
-    return {"ensemble": x, "verifications": y, "value": fair_crps(x, y),
-            "ensemble_weights": weights_x, "verification_weights": weights_y,
-            "weighted": fair_crps(np.repeat(x, weights_x), np.repeat(y, weights_y))}
+    return {"ensemble": x, "verifications": y, "value": fair_crps(x, y)}
 
 
 def spread_skill_case(sizes, seed):
@@ -103,10 +99,9 @@ def sliced_w2_case(n, m, directions, seed):
 
 
 def quantile_case(n, seed):
-    sample, weights = ascending(n, seed), np.floor(draws(n, seed + 1, 0, 4)).astype(int)
+    sample = ascending(n, seed)
     levels = np.array([0, 0.05, 0.25, 0.3, 0.5, 0.77, 0.95, 1])
-    return {"sample": sample, "levels": levels, "values": np.quantile(sample, levels),
-            "weights": weights, "weighted": np.quantile(np.repeat(sample, weights), levels)}
+    return {"sample": sample, "levels": levels, "values": np.quantile(sample, levels)}
 
 
 def crossing_case(steps, height, width, threshold, seed):

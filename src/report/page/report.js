@@ -14,7 +14,7 @@
   const colour = (name) => style.getPropertyValue("--" + name).trim();
   const runColours = 6;
   const dashes = [[], [7, 3], [2, 3], [9, 3, 2, 3]];
-  const maxFieldCharts = 8;
+  const maxCharts = 8;  // of one section
   const timeTitle = "time t / T" +
       (data.end_time > 0 ? "  (T = " + Number(data.end_time.toPrecision(4)) + ")" : "");
 
@@ -32,11 +32,14 @@
       data: points,
       borderColor: options.colour,
       backgroundColor: options.colour,
-      borderWidth: options.width || 2,
+      borderWidth: "width" in options ? options.width : 2,
       borderDash: options.dash || [],
-      pointRadius: points.length < 3 ? 3 : 0,
+      pointRadius: points.length < 3 && !options.bare ? 3 : 0,
       pointHitRadius: 6,
       order: options.order || 0,
+      unlisted: options.unlisted || false,  // not in the legend
+      fill: options.fill || false,
+      tip: options.tip,  // the label in tooltips, if another
     };
   }
 
@@ -77,7 +80,8 @@
     const result = {
       type: options.log ? "logarithmic" : "linear",
       title: { display: true, text: title },
-      grid: { color: colour("grid"), borderColor: colour("floor") },
+      offset: false,  // bars would move the ends of their axis
+      grid: { color: colour("grid"), borderColor: colour("floor"), offset: false },
       ticks: { maxRotation: 0 },
     };
     if (options.log) {
@@ -97,13 +101,18 @@
     return document.querySelector('[data-charts="' + section + '"]');
   }
 
-  // Short pieces of the lines themselves, dashes included, in the order of the datasets.
+  // Short pieces of the lines themselves, dashes included, in the order of the datasets; bars and
+  // bands as patches.
   const legendLabels = {
     usePointStyle: true,
     pointStyleWidth: 34,
     sort: (a, b) => a.datasetIndex - b.datasetIndex,
-    generateLabels: (chart) => Chart.defaults.plugins.legend.labels.generateLabels(chart).map((item) =>
-        Object.assign(item, { pointStyle: "line", lineDash: chart.data.datasets[item.datasetIndex].borderDash })),
+    filter: (item, chart) => !chart.datasets[item.datasetIndex].unlisted,
+    generateLabels: (chart) => Chart.defaults.plugins.legend.labels.generateLabels(chart).map((item) => {
+      const set = chart.data.datasets[item.datasetIndex];
+      const patch = set.type === "bar" || set.fill;
+      return Object.assign(item, { pointStyle: patch ? "rect" : "line", lineDash: set.borderDash });
+    }),
   };
 
   function draw(parent, description, datasets, x, y) {
@@ -123,7 +132,7 @@
         scales: { x: x, y: y },
         plugins: {
           legend: { position: "top", align: "start", labels: legendLabels },
-          tooltip: { callbacks: { label: (item) => item.dataset.label + ": " + Number(item.parsed.y.toPrecision(4)) } },
+          tooltip: { callbacks: { label: (item) => (item.dataset.tip || item.dataset.label) + ": " + Number(item.parsed.y.toPrecision(4)) } },
         },
       },
     });
@@ -140,7 +149,8 @@
     const lines = [];
     const floors = new Map();
     data.runs.forEach((run, i) => {
-      const d = run.evaluation.sliced_w2.over_time;
+      const d = run.evaluation.scores[0].over_time;
+      if (!d) return;
       lines.push(runLine(i, d.time, d.value, { log: true }));
       const kind = run.evaluation.truth + " " + run.evaluation.members;
       if (!floors.has(kind)) floors.set(kind, { run: run, index: i, over: d });
@@ -150,9 +160,10 @@
       lines.push(line(name, f.over.time, f.over.floor,
                       { log: true, colour: colour("floor"), width: 1.5, dash: [4, 3], order: 1 }));
     });
+    if (lines.length === 0) return;
     draw(show("distance"), "Distance to the truth over time", lines,
          axis(timeTitle, { min: 0, max: 1 }),
-         axis(data.distance_name + " (units of x)", { log: true, ...logLimits(lines) }));
+         axis(data.distance_name + ", units of x", { log: true, ...logLimits(lines) }));
   }
 
   // At least a quarter of the spread around the true mean: noise should not look like an error.
@@ -164,7 +175,7 @@
   function drawMoments(section, moment, word) {
     const parent = show(section);
     const subject = data.runs[0].evaluation.moments;
-    const fields = subject.fields.slice(0, maxFieldCharts);
+    const fields = subject.fields.slice(0, maxCharts);
     fields.forEach((field, c) => {
       const column = (table) => table.map((row) => row[c]);
       const lines = [line("truth", subject.time, column(subject.truth[moment]),
@@ -182,6 +193,96 @@
     }
   }
 
+  // What runs have of one kind, gathered by name: [{ name, parts: [{ index, part }] }], at most as
+  // many as are shown. `partsOf` gives the named parts of an evaluation.
+  function gather(partsOf) {
+    const byName = new Map();
+    data.runs.forEach((run, i) => {
+      for (const part of partsOf(run.evaluation)) {
+        if (!byName.has(part.name)) byName.set(part.name, []);
+        byName.get(part.name).push({ index: i, part: part });
+      }
+    });
+    return Array.from(byName, ([name, parts]) => ({ name: name, parts: parts })).slice(0, maxCharts);
+  }
+
+  function drawQuantiles() {
+    const charts = gather((evaluation) => {
+      const q = evaluation.quantiles || { tables: [] };
+      const level = (p) => q.levels.indexOf(p);
+      const curves = (rows) => [0.05, 0.5, 0.95].map((p) => rows.map((row) => row[level(p)]));
+      return q.tables.map((table) => ({
+        name: table.name, time: q.time, truth: curves(table.truth), generated: curves(table.generated),
+      }));
+    });
+    if (charts.length === 0) return;
+    const parent = show("quantiles");
+    for (const { name, parts } of charts) {
+      const { time, truth } = parts[0].part;
+      const band = { colour: colour("band"), width: 0, order: 2 };
+      const lines = [
+        line("truth 5 %", time, truth[0], { ...band, unlisted: true }),
+        line("truth 5 to 95 %", time, truth[2], { ...band, fill: "-1", tip: "truth 95 %" }),
+        line("truth median", time, truth[1], { colour: colour("truth"), width: 4, order: 1 }),
+      ];
+      for (const { index, part } of parts) {
+        const label = data.runs[index].label;
+        lines.push(runLine(index, part.time, part.generated[1], { tip: label + " median" }));
+        lines.push(runLine(index, part.time, part.generated[0], { width: 1, unlisted: true, tip: label + " 5 %" }));
+        lines.push(runLine(index, part.time, part.generated[2], { width: 1, unlisted: true, tip: label + " 95 %" }));
+      }
+      draw(parent, "Quantiles of " + name + " over time", lines, axis(timeTitle, { min: 0, max: 1 }),
+           axis(name, {}));
+    }
+  }
+
+  function drawRanks() {
+    const histograms = (scores, suffix) => scores
+        .filter((score) => score.counts && score.counts.some((count) => count > 0))
+        .map((score) => ({ name: score.name + suffix, counts: score.counts }));
+    const charts = gather((evaluation) => histograms(evaluation.scores, "").concat(
+        histograms((evaluation.conditional || { scores: [] }).scores, ", from a common start")));
+    if (charts.length === 0) return;
+    const parent = show("ranks");
+    for (const { name, parts } of charts) {
+      const sets = parts.map(({ index, part }) => {
+        const bins = part.counts.length;
+        const total = part.counts.reduce((a, b) => a + b);
+        return {
+          type: "bar",
+          label: data.runs[index].label,
+          data: part.counts.map((count, b) => ({ x: (b + 0.5) / bins, y: count * bins / total })),
+          backgroundColor: colour("run-" + (index % runColours)),
+          barPercentage: 0.9,
+          categoryPercentage: 0.9,
+        };
+      });
+      sets.push(line("flat", [0, 1], [1, 1], { colour: colour("truth"), width: 1.5, dash: [4, 3], order: -1, bare: true }));
+      draw(parent, "Rank histogram of " + name, sets,
+           axis("rank of the truth, " + name, { min: 0, max: 1 }), axis("bar / flat bar", { fromZero: true }));
+    }
+  }
+
+  // One chart for each field and time. Wave number 0, the mean, has no place on a log axis.
+  function drawSpectra() {
+    const charts = gather((evaluation) => (evaluation.spectra || []).flatMap((table) =>
+        table.time.map((time, t) => ({
+          name: table.field + " at t / T = " + Number(time.toPrecision(2)),
+          truth: table.truth[t].slice(1), generated: table.generated[t].slice(1),
+        }))));
+    if (charts.length === 0) return;
+    const parent = show("spectra");
+    for (const { name, parts } of charts) {
+      const { truth } = parts[0].part;
+      const waves = truth.map((_, k) => k + 1);
+      const lines = [line("truth", waves, truth, { log: true, colour: colour("truth"), width: 4, order: 1 })];
+      for (const { index, part } of parts) lines.push(runLine(index, waves, part.generated, { log: true }));
+      draw(parent, "Spectrum of " + name, lines,
+           axis("wave number k (waves across the field)", { log: true, min: 1, max: waves.length }),
+           axis("energy of " + name, { log: true, ...logLimits(lines) }));
+    }
+  }
+
   function drawLoss() {
     const lines = [];
     data.runs.forEach((run, i) => {
@@ -190,12 +291,15 @@
     if (lines.length === 0) return;
     const parent = show("loss");
     draw(parent, "Training loss", lines, axis("training step", {}), axis("loss", { log: true, ...logLimits(lines) }));
-    const missing = data.runs.filter((run) => run.loss.step.length === 0).map((run) => run.label);
+    const missing = data.runs.filter((run) => run.trained && run.loss.step.length === 0).map((run) => run.label);
     if (missing.length > 0) remark(parent, "No log of: " + missing.join(", ") + ".");
   }
 
   drawDistance();
   drawMoments("spread", "std", "std");
   drawMoments("mean", "mean", "mean");
+  drawQuantiles();
+  drawRanks();
+  drawSpectra();
   drawLoss();
 })();
