@@ -3,7 +3,6 @@
 // The peer is mlp_training.py, which also runs both and prints the ratio.
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -11,7 +10,7 @@
 #include "core/progress.h"
 #include "systems/system.h"
 #include "tensor/runtime.h"
-#include "training/trainer.h"
+#include "training_rate.h"
 
 int main(int argc, char** argv) {
   using namespace slift;
@@ -22,9 +21,7 @@ int main(int argc, char** argv) {
   Progress::set_enabled(false);
   keep_freed_memory();
   set_threads(0);
-  const auto data =
-      std::filesystem::temp_directory_path() /
-      fmt::format("slift-bench-{}.h5", std::chrono::steady_clock::now().time_since_epoch().count());
+  const auto data = bench_data_path();
   simulate_to_file(*make_system("duffing"), {.members = 1024, .seed = 1}, data);
   TrainConfig config;
   config.path = data.string();
@@ -37,16 +34,11 @@ int main(int argc, char** argv) {
 
   Ranks alone{RankInfo{}, at::kCPU};
   Trainer trainer(config, alone);
-  bool stop = false;
-  for (int i = 0; i < 10; ++i) trainer.step(0, stop);
-  const auto start = std::chrono::steady_clock::now();
-  double loss = 0;
-  for (std::int64_t i = 0; i < timed; ++i) loss = trainer.step(0, stop).item<double>();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  training_rate(trainer, 10);
+  const TrainingRate rate = training_rate(trainer, timed);
   std::filesystem::remove(data);
-  const nlohmann::json result = {{"iterations_per_second", static_cast<double>(timed) / seconds},
-                                 {"loss", loss}};
+  const nlohmann::json result = {{"iterations_per_second", rate.iterations_per_second},
+                                 {"loss", rate.last_loss}};
   fmt::print("{}\n", result.dump());
   return 0;
 }

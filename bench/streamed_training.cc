@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "systems/system.h"
 #include "tensor/runtime.h"
-#include "training/trainer.h"
+#include "training_rate.h"
 
 int main(int argc, char** argv) {
   using namespace slift;
@@ -22,9 +21,7 @@ int main(int argc, char** argv) {
   const std::int64_t iterations = argc > 2 ? std::atoll(argv[2]) : 60;
   keep_freed_memory();
   set_threads(0);
-  const auto data =
-      std::filesystem::temp_directory_path() /
-      fmt::format("slift-bench-{}.h5", std::chrono::steady_clock::now().time_since_epoch().count());
+  const auto data = bench_data_path();
   const auto system = make_system("wave");
   for (const char* setting : {"grid=64", "stored_grid=32", "stored=17", "inner_dt=0.016"}) {
     system->schema().apply_setting(setting);
@@ -40,13 +37,7 @@ int main(int argc, char** argv) {
     return std::make_unique<Trainer>(config, alone);
   };
   const auto resident = trainer(64), streamed = trainer(4);
-  const auto rate = [&](Trainer& t) {
-    bool stop = false;
-    const auto start = std::chrono::steady_clock::now();
-    for (std::int64_t i = 0; i < iterations; ++i) t.step(0, stop).item<double>();
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    return static_cast<double>(iterations) / seconds.count();
-  };
+  const auto rate = [&](Trainer& t) { return training_rate(t, iterations).iterations_per_second; };
   const auto median = [](std::vector<double> values) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];

@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 #include <torch/autograd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -15,7 +14,7 @@
 #include "systems/system.h"
 #include "tensor/runtime.h"
 #include "tensor/safetensors.h"
-#include "training/trainer.h"
+#include "training_rate.h"
 
 namespace slift {
 namespace {
@@ -68,25 +67,18 @@ int main(int argc, char** argv) {
   Progress::set_enabled(false);
   keep_freed_memory();
   set_threads(0);
-  const auto data =
-      std::filesystem::temp_directory_path() /
-      fmt::format("slift-bench-{}.h5", std::chrono::steady_clock::now().time_since_epoch().count());
+  const auto data = bench_data_path();
   simulate_waves(data);
   Ranks alone{RankInfo{}, at::kCPU};
   Trainer trainer(wave_small(data, batch), alone);
   if (argc > 3) write_sample(trainer.model(), argv[3]);
 
-  bool stop = false;
-  for (int i = 0; i < 3; ++i) trainer.step(0, stop);
-  const auto start = std::chrono::steady_clock::now();
-  double loss = 0;
-  for (std::int64_t i = 0; i < timed; ++i) loss = trainer.step(0, stop).item<double>();
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  training_rate(trainer, 3);
+  const TrainingRate rate = training_rate(trainer, timed);
   std::filesystem::remove(data);
-  const nlohmann::json result = {{"iterations_per_second", static_cast<double>(timed) / seconds},
+  const nlohmann::json result = {{"iterations_per_second", rate.iterations_per_second},
                                  {"parameters", trainer.model().parameter_count()},
-                                 {"loss", loss}};
+                                 {"loss", rate.last_loss}};
   fmt::print("{}\n", result.dump());
   return 0;
 }

@@ -19,6 +19,7 @@ namespace {
 constexpr std::int64_t kShownComponents = 8;  // of vectors, in quantile tables
 constexpr std::int64_t kSpectrumTimes = 4;
 constexpr std::int64_t kMaxGroups = 256;
+constexpr std::int64_t kQuantileBytes = 256 << 20;  // of each side's records, for quantiles
 
 // What both files are compared by: the plan of whichever holds records, else one for their states.
 RecordPlan common_plan(const TrajectoryReader& generated, const TrajectoryReader& truth,
@@ -228,7 +229,11 @@ json Evaluation::to_json() const {
     for (const QuantileTable& q : quantiles) {
       tables.push_back({{"name", q.name}, {"generated", q.generated}, {"truth", q.truth}});
     }
-    result["quantiles"] = {{"levels", kQuantileLevels}, {"time", time}, {"tables", tables}};
+    result["quantiles"] = {{"levels", kQuantileLevels},
+                           {"time", time},
+                           {"generated_members", generated_quantile_members},
+                           {"truth_members", truth_quantile_members},
+                           {"tables", tables}};
   }
   if (!spectra.empty()) {
     result["spectra"] = json::array();
@@ -258,10 +263,11 @@ Evaluation evaluate(const TrajectoryReader& generated, const TrajectoryReader& t
 
   const std::vector<Group> groups = branch_groups(g, k);
   const std::int64_t steps = std::min(g.steps, k.steps);
+  const std::int64_t fit = kQuantileBytes / (steps * plan.width() * 4);
   const Ensemble from_truth = read_ensemble(
-      truth, plan, steps, std::max(2 * e.members, members_of(groups, false)), "truth");
+      truth, plan, steps, std::max({2 * e.members, members_of(groups, false), fit}), "truth");
   const Ensemble from_model = read_ensemble(
-      generated, plan, steps, std::max(e.members, members_of(groups, true)), "generated");
+      generated, plan, steps, std::max({e.members, members_of(groups, true), fit}), "generated");
   e.truth_mean = from_truth.mean;
   e.truth_std = from_truth.std;
   e.generated_mean = from_model.mean;
@@ -278,6 +284,8 @@ Evaluation evaluate(const TrajectoryReader& generated, const TrajectoryReader& t
     for (Score& score : skill(all)) e.scores.push_back(std::move(score));
     if (plan.wave_numbers > 0) e.scores.push_back(spectrum_score(all));
     e.quantiles = quantile_tables(from_model, from_truth);
+    e.generated_quantile_members = from_model.members;
+    e.truth_quantile_members = from_truth.members;
     e.spectra = spectrum_tables(from_model, from_truth, steps);
   }
   if (!groups.empty() && !have_common_starts(from_model, from_truth, groups)) {

@@ -24,7 +24,7 @@ struct EvaluateOptions {
   std::vector<Quantity> quantities;  // beside the standard ones
 };
 
-// Quantiles over all members of one number, at every step.
+// Quantiles over members of one number, at every step.
 struct QuantileTable {
   std::string name;
   Table generated, truth;  // [step][level]
@@ -41,7 +41,9 @@ struct Evaluation {
   std::string generated, truth, system;
   std::int64_t members = 0;  // n: n generated against n true, the floor n true against n true
   std::int64_t cuts = 0, bootstrap = 0;
-  std::int64_t generated_members = 0, truth_members = 0;  // of moments and quantiles
+  std::int64_t generated_members = 0, truth_members = 0;  // of the moments: all there are
+  // Of the quantiles: all, or as many as 256 MiB of records have.
+  std::int64_t generated_quantile_members = 0, truth_quantile_members = 0;
   // First the headline: sliced W2 of vectors, W2 of mean |x| (WIM) of fields.
   std::vector<Score> scores;
   // Of members that share their start with true branches; empty unless both files have branches.
