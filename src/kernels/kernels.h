@@ -50,28 +50,37 @@ inline constexpr double kNormEpsilon = 1e-5;
 
 struct NormShape {
   std::int64_t batch, cells, channels_a, channels_b, groups;
-  std::int64_t channels() const { return channels_a + channels_b; }
+  SLIFT_HD std::int64_t channels() const { return channels_a + channels_b; }
 };
 
+// The bits of a number of the format bfloat16, for CUDA alone.
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+// `T` is the type of the fields, float or BFloat16; all else is float32.
+template <typename T>
 struct NormInputs {
   NormShape shape;
   Activation f;
-  const float* a;
-  const float* b;      // null if channels_b = 0
+  const T* a;
+  const T* b;          // null if channels_b = 0
   const float* scale;  // [C]
   const float* shift;  // [C]
   const float* film;   // [batch, 2 C] or null
 };
 
+template <typename T>
 struct NormOutputs {
-  float* out;   // [batch, cells, C]
+  T* out;       // [batch, cells, C]
   float* mean;  // [batch, groups]; with rstd what backward needs besides the inputs
   float* rstd;  // [batch, groups]
 };
 
+template <typename T>
 struct NormGradients {
-  float* a;      // [batch, cells, channels_a]
-  float* b;      // [batch, cells, channels_b], null if channels_b = 0
+  T* a;          // [batch, cells, channels_a]
+  T* b;          // [batch, cells, channels_b], null if channels_b = 0
   float* scale;  // [batch, C]: one row per sample, the caller adds them up
   float* shift;  // [batch, C]: as scale
   float* film;   // [batch, 2 C], null without film
@@ -100,9 +109,11 @@ void activation_backward(Activation f, std::int64_t n, const float* x, const flo
                          float* grad_x);
 
 // Sums over cells are in float64, or in float32 over short blocks.
-void norm_activation(const NormInputs& in, const NormPart& part, const NormOutputs& out);
-void norm_activation_backward(const NormInputs& in, const NormPart& part, const float* mean,
-                              const float* rstd, const float* grad_out, const NormGradients& grad);
+void norm_activation(const NormInputs<float>& in, const NormPart& part,
+                     const NormOutputs<float>& out);
+void norm_activation_backward(const NormInputs<float>& in, const NormPart& part, const float* mean,
+                              const float* rstd, const float* grad_out,
+                              const NormGradients<float>& grad);
 
 // A field surrounded by one cell of its periodic images, [batch, height + 2, width + 2, channels],
 // and the way back: the gradient of a cell is the sum over its images. Both write one row of their
@@ -134,6 +145,25 @@ void draw_labels(const LabelArgs& args, void* stream);
 
 // The same; all pointers are device pointers.
 void squared_distances(const DistanceArgs& args, void* stream);
+
+// The same for all groups of all samples. `workspace` is norm_workspace_size() floats, aligned to
+// 16 bytes, that hold nothing before or after. A sample's bits do not depend on the rest of the
+// batch. Defined for the two types of fields.
+std::int64_t norm_workspace_size(const NormShape& shape);
+template <typename T>
+void norm_activation(const NormInputs<T>& in, const NormOutputs<T>& out, float* workspace,
+                     void* stream);
+template <typename T>
+void norm_activation_backward(const NormInputs<T>& in, const float* mean, const float* rstd,
+                              const T* grad_out, const NormGradients<T>& grad, float* workspace,
+                              void* stream);
+
+// The same for all `rows` of the output, those of all samples; images are added up in float32.
+template <typename T>
+void pad_circular(const FieldShape& shape, std::int64_t rows, const T* x, T* out, void* stream);
+template <typename T>
+void pad_circular_backward(const FieldShape& shape, std::int64_t rows, const T* grad_out, T* grad_x,
+                           void* stream);
 
 }  // namespace cuda
 

@@ -1,7 +1,7 @@
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
-#include "kernels/cpu_choice.h"
+#include "kernels/kernel_choice.h"
 #include "kernels/ops.h"
 #include "tensor/shapes.h"
 
@@ -9,8 +9,6 @@ namespace slift::ops {
 namespace {
 
 constexpr auto kLayout = at::MemoryFormat::ChannelsLast;
-
-float* data_or_null(const Tensor& t) { return t.numel() > 0 ? t.data_ptr<float>() : nullptr; }
 
 // Divides the work by samples, and by groups as well if there are more threads than samples. Which
 // it is does not change the results.
@@ -31,6 +29,7 @@ void for_each_part(const kernels::NormShape& shape, const Body& body) {
 
 // Adds up the rows of [rows, n] in their order, whatever the number of threads.
 Tensor add_rows(const Tensor& x) {
+  if (x.is_cuda()) return x.sum(0);
   Tensor total = at::zeros({x.size(1)}, x.options());
   float* sum = total.data_ptr<float>();
   const float* row = x.data_ptr<float>();
@@ -40,70 +39,126 @@ Tensor add_rows(const Tensor& x) {
   return total;
 }
 
-// Our kernels in autograd's terms. Keeps the inputs and the statistics for backward. Autograd takes
-// no undefined tensors: without a second source `b` has no channels, without FiLM `film` no
-// columns.
-struct NormActivate : torch::autograd::Function<NormActivate> {
-  static kernels::NormInputs inputs(kernels::Activation f, std::int64_t groups, const Tensor& a,
-                                    const Tensor& b, const Tensor& scale, const Tensor& shift,
-                                    const Tensor& film) {
-    const kernels::NormShape shape{a.size(0), a.size(2) * a.size(3), a.size(1), b.size(1), groups};
-    return {shape,
-            f,
-            a.data_ptr<float>(),
-            data_or_null(b),
-            scale.data_ptr<float>(),
-            shift.data_ptr<float>(),
-            data_or_null(film)};
-  }
+// What the kernels read, in ops.h's shapes, dense; the fields channels-last, all else float32.
+// Autograd takes no undefined tensors: without a second source `b` has no channels, without FiLM
+// `film` no columns.
+struct Operands {
+  kernels::Activation f;
+  std::int64_t groups;
+  Tensor a, b, scale, shift, film;
 
+  kernels::NormShape shape() const {
+    return {a.size(0), a.size(2) * a.size(3), a.size(1), b.size(1), groups};
+  }
+  template <typename T>
+  kernels::NormInputs<T> inputs() const {
+    return {shape(),
+            f,
+            data_of<T>(a),
+            data_of<T>(b),
+            data_of<float>(scale),
+            data_of<float>(shift),
+            data_of<float>(film)};
+  }
+};
+
+struct Results {
+  Tensor out, mean, rstd;
+
+  template <typename T>
+  kernels::NormOutputs<T> outputs() const {
+    return {data_of<T>(out), data_of<float>(mean), data_of<float>(rstd)};
+  }
+};
+
+struct Slopes {
+  Tensor a, b, scale, shift, film;
+
+  template <typename T>
+  kernels::NormGradients<T> gradients() const {
+    return {data_of<T>(a), data_of<T>(b), data_of<float>(scale), data_of<float>(shift),
+            data_of<float>(film)};
+  }
+};
+
+void run_forward(const Operands& x, const Results& y) {
+#ifdef SLIFT_WITH_CUDA
+  if (x.a.is_cuda()) {
+    const Tensor workspace =
+        at::empty({kernels::cuda::norm_workspace_size(x.shape())}, x.scale.options());
+    with_field_type(x.a, [&]<typename T>(T) {
+      kernels::cuda::norm_activation(x.inputs<T>(), y.outputs<T>(), data_of<float>(workspace),
+                                     current_stream());
+    });
+    return;
+  }
+#endif
+  for_each_part(x.shape(),
+                [in = x.inputs<float>(), out = y.outputs<float>()](const kernels::NormPart& part) {
+                  kernels::cpu::norm_activation(in, part, out);
+                });
+}
+
+void run_backward(const Operands& x, const Results& y, const Tensor& grad_out,
+                  const Slopes& slopes) {
+  const auto* mean = data_of<float>(y.mean);
+  const auto* rstd = data_of<float>(y.rstd);
+#ifdef SLIFT_WITH_CUDA
+  if (x.a.is_cuda()) {
+    const Tensor workspace =
+        at::empty({kernels::cuda::norm_workspace_size(x.shape())}, x.scale.options());
+    with_field_type(x.a, [&]<typename T>(T) {
+      kernels::cuda::norm_activation_backward<T>(x.inputs<T>(), mean, rstd, data_of<T>(grad_out),
+                                                 slopes.gradients<T>(), data_of<float>(workspace),
+                                                 current_stream());
+    });
+    return;
+  }
+#endif
+  for_each_part(x.shape(), [&, in = x.inputs<float>(), of_in = slopes.gradients<float>(),
+                            of_out = data_of<float>(grad_out)](const kernels::NormPart& part) {
+    kernels::cpu::norm_activation_backward(in, part, mean, rstd, of_out, of_in);
+  });
+}
+
+// Our kernels in autograd's terms. Keeps the inputs and the statistics for backward.
+struct NormActivate : torch::autograd::Function<NormActivate> {
   static Tensor forward(torch::autograd::AutogradContext* context, kernels::Activation f,
                         std::int64_t groups, const Tensor& a, const Tensor& b, const Tensor& scale,
                         const Tensor& shift, const Tensor& film) {
-    const kernels::NormInputs in = inputs(f, groups, a, b, scale, shift, film);
-    Tensor out =
-        at::empty({a.size(0), in.shape.channels(), a.size(2), a.size(3)}, a.options(), kLayout);
-    const Tensor mean = at::empty({a.size(0), groups}, a.options()), rstd = at::empty_like(mean);
-    const kernels::NormOutputs outputs{out.data_ptr<float>(), mean.data_ptr<float>(),
-                                       rstd.data_ptr<float>()};
-    for_each_part(in.shape, [&](const kernels::NormPart& part) {
-      kernels::cpu::norm_activation(in, part, outputs);
-    });
-    context->save_for_backward({a, b, scale, shift, film, mean, rstd});
+    const Operands x{f, groups, a, b, scale, shift, film};
+    const Results y{
+        at::empty({a.size(0), a.size(1) + b.size(1), a.size(2), a.size(3)}, a.options(), kLayout),
+        at::empty({a.size(0), groups}, scale.options()),
+        at::empty({a.size(0), groups}, scale.options())};
+    run_forward(x, y);
+    context->save_for_backward({a, b, scale, shift, film, y.mean, y.rstd});
     context->saved_data["activation"] = static_cast<std::int64_t>(f);
     context->saved_data["groups"] = groups;
-    return out;
+    return y.out;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const Tensor &a = saved[0], &b = saved[1], &scale = saved[2], &film = saved[4];
     const auto f = static_cast<kernels::Activation>(context->saved_data["activation"].toInt());
-    const kernels::NormInputs in = inputs(f, context->saved_data["groups"].toInt(), a, b, scale,
-                                          /*shift=*/saved[3], film);
-    const Tensor grad_out = grads[0].contiguous(kLayout);
-    const Tensor grad_a = at::empty_like(a), grad_b = at::empty_like(b);
-    const Tensor grad_film = at::empty_like(film);
-    const Tensor grad_scale = at::empty({a.size(0), in.shape.channels()}, a.options());
-    const Tensor grad_shift = at::empty_like(grad_scale);
-    const kernels::NormGradients gradients{grad_a.data_ptr<float>(), data_or_null(grad_b),
-                                           grad_scale.data_ptr<float>(),
-                                           grad_shift.data_ptr<float>(), data_or_null(grad_film)};
-    for_each_part(in.shape, [&](const kernels::NormPart& part) {
-      kernels::cpu::norm_activation_backward(in, part, saved[5].data_ptr<float>(),
-                                             saved[6].data_ptr<float>(), grad_out.data_ptr<float>(),
-                                             gradients);
-    });
-    return {Tensor(), Tensor(), grad_a, grad_b, add_rows(grad_scale), add_rows(grad_shift),
-            grad_film};
+    const Operands x{
+        f, context->saved_data["groups"].toInt(), saved[0], saved[1], saved[2], saved[3], saved[4]};
+    const Tensor rows = at::empty({x.a.size(0), x.scale.size(0)}, x.scale.options());
+    const Slopes slopes{at::empty_like(x.a), at::empty_like(x.b), rows, at::empty_like(rows),
+                        at::empty_like(x.film)};
+    run_backward(x, {{}, saved[5], saved[6]}, grads[0].contiguous(kLayout), slopes);
+    return {
+        Tensor(),   Tensor(), slopes.a, slopes.b, add_rows(slopes.scale), add_rows(slopes.shift),
+        slopes.film};
   }
 };
 
 // The same by LibTorch's own functions.
 Tensor compose(kernels::Activation f, std::int64_t groups, const Tensor& x, const Tensor& scale,
                const Tensor& shift, const Tensor& film) {
-  Tensor h = at::group_norm(x, groups, scale, shift, kernels::kNormEpsilon);
+  Tensor h = at::group_norm(x, groups, scale.to(x.scalar_type()), shift.to(x.scalar_type()),
+                            kernels::kNormEpsilon);
   if (film.defined()) {
     const std::vector<Tensor> parts = film.view({x.size(0), -1, 1, 1}).chunk(2, 1);
     h = at::addcmul(parts[1], h, 1 + parts[0]);
@@ -123,17 +178,20 @@ Tensor norm_activation(kernels::Activation f, std::int64_t groups, const Tensor&
   expect_shape(shift, {channels}, "norm_activation: shift");
   if (film.defined()) expect_shape(film, {batch, 2 * channels}, "norm_activation: film");
   TORCH_CHECK(groups > 0 && channels % groups == 0, "norm_activation: groups must divide channels");
-  if (!has_cpu_kernel(a)) {
+  if (!has_cpu_kernel(a) && !has_cuda_kernel(a)) {
     return compose(f, groups, b.defined() ? at::cat({a, b}, 1) : a, scale, shift, film);
   }
-  const auto packed = [](const Tensor& t) {
-    TORCH_CHECK(has_cpu_kernel(t), "norm_activation: expected float32 CPU tensors");
-    return t.dim() == 4 ? t.contiguous(kLayout) : t.contiguous();
-  };
-  const Tensor no_channels = a.narrow(1, 0, 0).detach();
-  return NormActivate::apply(f, groups, packed(a), packed(b.defined() ? b : no_channels),
-                             packed(scale), packed(shift),
-                             packed(film.defined() ? film : no_channels.flatten(1)));
+  for (const Tensor& t : {b, film}) {
+    TORCH_CHECK(!t.defined() || (t.scalar_type() == a.scalar_type() && t.device() == a.device()),
+                "norm_activation: a, b and film must have one type and device");
+  }
+  TORCH_CHECK(scale.device() == a.device() && shift.device() == a.device(),
+              "norm_activation: tensors must be on one device");
+  const auto parameter = [](const Tensor& t) { return t.to(at::kFloat).contiguous(); };
+  const Tensor nothing = a.narrow(1, 0, 0).detach();
+  return NormActivate::apply(
+      f, groups, a.contiguous(kLayout), (b.defined() ? b : nothing).contiguous(kLayout),
+      parameter(scale), parameter(shift), parameter(film.defined() ? film : nothing.flatten(1)));
 }
 
 }  // namespace slift::ops

@@ -5,11 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cpu_choice.h"
+#include "kernels/kernel_choice.h"
 #include "tensor/shapes.h"
-#ifdef SLIFT_WITH_CUDA
-#include <c10/cuda/CUDAStream.h>
-#endif
 
 namespace slift::ops {
 namespace {
@@ -56,7 +53,7 @@ Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std
                           dim,  kind,    out.data_ptr<float>()};
   if (dense.is_cuda()) {
 #ifdef SLIFT_WITH_CUDA
-    kernels::cuda::draw_labels(args, c10::cuda::getCurrentCUDAStream().stream());
+    kernels::cuda::draw_labels(args, current_stream());
     return out;
 #else
     TORCH_CHECK(false, "draw_labels: this build has no CUDA kernels");
@@ -126,7 +123,7 @@ void add_squared_distances(const Tensor& a, const Tensor& b, Tensor& out) {
                                    a.size(1),           out.data_ptr<double>()};
   if (out.is_cuda()) {
 #ifdef SLIFT_WITH_CUDA
-    kernels::cuda::squared_distances(args, c10::cuda::getCurrentCUDAStream().stream());
+    kernels::cuda::squared_distances(args, current_stream());
     return;
 #else
     TORCH_CHECK(false, "add_squared_distances: this build has no CUDA kernels");

@@ -24,14 +24,16 @@ void add_squared_distances(const Tensor& a, const Tensor& b, Tensor& out);
 
 // Group norm, FiLM and activation of a and b side by side, as kernels.h says, with autograd:
 // a [B, channels_a, H, W], b [B, channels_b, H, W] or undefined, scale and shift [C], film [B, 2 C]
-// or undefined -> [B, C, H, W]. Our kernel for float32 on the CPU, with channels-last results that
-// do not depend on the number of threads; LibTorch's functions elsewhere, whose float type all
-// tensors share.
+// or undefined -> [B, C, H, W]. a, b and film share a type, which is the result's; scale and shift
+// may be wider. Our kernels for float32 on the CPU, where results do not depend on the number of
+// threads, and for float32 and bfloat16 on CUDA: channels-last, the same bits every time.
+// LibTorch's functions elsewhere.
 Tensor norm_activation(kernels::Activation f, std::int64_t groups, const Tensor& a, const Tensor& b,
                        const Tensor& scale, const Tensor& shift, const Tensor& film);
 
 // Surrounds a periodic field by one cell of its images, with autograd: [B, C, H, W] -> [B, C, H +
-// 2, W + 2], channels-last. Our kernel for float32 on the CPU, LibTorch's copies elsewhere.
+// 2, W + 2], channels-last. Our kernels where norm_activation() has them, LibTorch's copies
+// elsewhere.
 Tensor pad_circular(const Tensor& x);
 
 // Tensors of one optimiser, in step with each other; float32, contiguous, on one device.

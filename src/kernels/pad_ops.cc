@@ -1,7 +1,7 @@
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
-#include "kernels/cpu_choice.h"
+#include "kernels/kernel_choice.h"
 #include "kernels/ops.h"
 #include "tensor/shapes.h"
 
@@ -37,12 +37,21 @@ struct PadCircular : torch::autograd::Function<PadCircular> {
     const kernels::FieldShape shape{x.size(2), x.size(3), x.size(1)};
     Tensor out = at::empty({x.size(0), shape.channels, shape.height + 2, shape.width + 2},
                            x.options(), kChannelsLast);
-    if (!has_cpu_kernel(x)) {
+    if (!has_cpu_kernel(x) && !has_cuda_kernel(x)) {
       pad_by_views(x, out);
       return out;
     }
     const Tensor dense = x.contiguous(kChannelsLast);
     const std::int64_t rows = x.size(0) * (shape.height + 2);
+#ifdef SLIFT_WITH_CUDA
+    if (x.is_cuda()) {
+      with_field_type(x, [&]<typename T>(T) {
+        kernels::cuda::pad_circular<T>(shape, rows, data_of<T>(dense), data_of<T>(out),
+                                       current_stream());
+      });
+      return out;
+    }
+#endif
     at::parallel_for(0, rows, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         kernels::cpu::pad_circular(shape, row, dense.data_ptr<float>(), out.data_ptr<float>());
@@ -53,12 +62,21 @@ struct PadCircular : torch::autograd::Function<PadCircular> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  torch::autograd::variable_list grads) {
-    if (!has_cpu_kernel(grads[0])) return {fold_by_views(grads[0])};
+    if (!has_cpu_kernel(grads[0]) && !has_cuda_kernel(grads[0])) return {fold_by_views(grads[0])};
     const Tensor grad = grads[0].contiguous(kChannelsLast);
     const kernels::FieldShape shape{grad.size(2) - 2, grad.size(3) - 2, grad.size(1)};
     Tensor out = at::empty({grad.size(0), shape.channels, shape.height, shape.width},
                            grad.options(), kChannelsLast);
     const std::int64_t rows = grad.size(0) * shape.height;
+#ifdef SLIFT_WITH_CUDA
+    if (grad.is_cuda()) {
+      with_field_type(grad, [&]<typename T>(T) {
+        kernels::cuda::pad_circular_backward<T>(shape, rows, data_of<T>(grad), data_of<T>(out),
+                                                current_stream());
+      });
+      return {out};
+    }
+#endif
     at::parallel_for(0, rows, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t row = begin; row < end; ++row) {
         kernels::cpu::pad_circular_backward(shape, row, grad.data_ptr<float>(),

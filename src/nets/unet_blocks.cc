@@ -63,9 +63,7 @@ void NormActivation::initialise(std::uint64_t, std::uint64_t) {
 }
 
 Tensor NormActivation::forward(const Tensor& x, const Tensor& skip, const Tensor& film) const {
-  const at::ScalarType type = x.scalar_type();
-  return ops::norm_activation(activation_, kGroups, x, skip, scale_.to(type), shift_.to(type),
-                              film);
+  return ops::norm_activation(activation_, kGroups, x, skip, scale_, shift_, film);
 }
 
 Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {

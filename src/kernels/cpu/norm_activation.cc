@@ -20,7 +20,7 @@ struct Columns {
 
 // A part of the work with the sizes that follow from it; channels are first <= c < last.
 struct Work {
-  Work(const NormInputs& in, const NormPart& part)
+  Work(const NormInputs<float>& in, const NormPart& part)
       : cells(in.shape.cells),
         channels(in.shape.channels()),
         width(channels / in.shape.groups),
@@ -54,13 +54,13 @@ PerChannel per_channel(const Work& work) {
   return PerChannel(static_cast<std::size_t>(work.channels));
 }
 
-float film_gain(const NormInputs& in, const Work& work, std::int64_t c) {
+float film_gain(const NormInputs<float>& in, const Work& work, std::int64_t c) {
   return in.film == nullptr ? 1.0f : 1.0f + in.film[2 * work.row + c];
 }
 
 // out = f(h), h = (x - centre) slope + offset.
 struct Coefficients {
-  Coefficients(const NormInputs& in, const Work& work, const float* mean, const float* rstd)
+  Coefficients(const NormInputs<float>& in, const Work& work, const float* mean, const float* rstd)
       : centre(per_channel(work)), slope(centre), offset(centre) {
     for (std::int64_t c = work.first; c < work.last; ++c) {
       const auto i = static_cast<std::size_t>(c);
@@ -90,7 +90,7 @@ void add_moments(const Work& work, const Columns& columns, const float* source, 
   }
 }
 
-void find_statistics(const NormInputs& in, const Work& work, float* mean, float* rstd) {
+void find_statistics(const NormInputs<float>& in, const Work& work, float* mean, float* rstd) {
   std::vector<double> sums(static_cast<std::size_t>(work.channels)), squares(sums);
   add_moments(work, work.a, in.a, sums.data(), squares.data());
   add_moments(work, work.b, in.b, sums.data(), squares.data());
@@ -124,7 +124,7 @@ void apply_columns(const Work& work, const Columns& columns, const Coefficients&
 }
 
 template <typename F>
-void norm_forward(const NormInputs& in, const Work& work, const NormOutputs& out) {
+void norm_forward(const NormInputs<float>& in, const Work& work, const NormOutputs<float>& out) {
   find_statistics(in, work, out.mean, out.rstd);
   const Coefficients map(in, work, out.mean, out.rstd);
   apply_columns<F>(work, work.a, map, in.a, out.out);
@@ -205,8 +205,8 @@ void through_norm(const Work& work, const Columns& columns, const PerChannel& ce
 // The gradients of scale, shift and film, and the map to those of a and b. With n = (x - mean)
 // rstd, w = scale (1 + alpha) and means over a group,
 //   dloss/dx = rstd (w g - mean(w g) - n mean(w g n)).
-GradientMap close_sums(const NormInputs& in, const Work& work, const float* rstd,
-                       const GradientSums& sums, const NormGradients& grad) {
+GradientMap close_sums(const NormInputs<float>& in, const Work& work, const float* rstd,
+                       const GradientSums& sums, const NormGradients<float>& grad) {
   GradientMap map(work);
   const auto count = static_cast<double>(work.cells * work.width);
   for (std::int64_t start = work.first; start < work.last; start += work.width) {
@@ -235,8 +235,8 @@ GradientMap close_sums(const NormInputs& in, const Work& work, const float* rstd
 }
 
 template <typename F>
-void norm_backward(const NormInputs& in, const Work& work, const float* mean, const float* rstd,
-                   const float* grad_out, const NormGradients& grad) {
+void norm_backward(const NormInputs<float>& in, const Work& work, const float* mean,
+                   const float* rstd, const float* grad_out, const NormGradients<float>& grad) {
   const Coefficients forward_map(in, work, mean, rstd);
   GradientSums sums(work);
   through_activation<F>(work, work.a, forward_map, in.a, grad_out, grad.a, sums);
@@ -248,13 +248,15 @@ void norm_backward(const NormInputs& in, const Work& work, const float* mean, co
 
 }  // namespace
 
-void norm_activation(const NormInputs& in, const NormPart& part, const NormOutputs& out) {
+void norm_activation(const NormInputs<float>& in, const NormPart& part,
+                     const NormOutputs<float>& out) {
   const Work work(in, part);
   in.f == Activation::kSilu ? norm_forward<Silu>(in, work, out) : norm_forward<Gelu>(in, work, out);
 }
 
-void norm_activation_backward(const NormInputs& in, const NormPart& part, const float* mean,
-                              const float* rstd, const float* grad_out, const NormGradients& grad) {
+void norm_activation_backward(const NormInputs<float>& in, const NormPart& part, const float* mean,
+                              const float* rstd, const float* grad_out,
+                              const NormGradients<float>& grad) {
   const Work work(in, part);
   in.f == Activation::kSilu ? norm_backward<Silu>(in, work, mean, rstd, grad_out, grad)
                             : norm_backward<Gelu>(in, work, mean, rstd, grad_out, grad);

@@ -1,0 +1,70 @@
+// Channels-last fields, float or bfloat16, read and written 16 bytes at a time; shared by the CUDA
+// kernels on them. Arithmetic is in float32.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/kernels.h"
+
+namespace slift::kernels::cuda {
+
+// N elements side by side: those of 16 bytes, or one where channels do not divide so.
+template <typename T, int N>
+struct alignas(N == 1 ? sizeof(T) : 16) Pack {
+  T values[N];
+};
+
+template <typename T>
+inline constexpr int kPackSize = 16 / sizeof(T);
+
+// Whether rows of `channels` elements can be taken in packs of 16 bytes, at each of the pointers.
+template <typename... T>
+bool fits_packs(std::int64_t channels, const T*... rows) {
+  return ((channels % kPackSize<T> == 0 && reinterpret_cast<std::uintptr_t>(rows) % 16 == 0) &&
+          ...);
+}
+
+inline __device__ float to_float(float x) { return x; }
+inline __device__ float to_float(BFloat16 x) {
+  return __uint_as_float(static_cast<unsigned>(x.bits) << 16);
+}
+inline __device__ void from_float(float x, float& to) { to = x; }
+inline __device__ void from_float(float x, BFloat16& to) {
+  to.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+}
+
+// N elements, 16 bytes of them or a multiple, or one. Loads go through the cache of data that no
+// one writes meanwhile, so that they need not wait for stores.
+template <int N, typename T>
+__device__ void load(const T* from, float (&to)[N]) {
+  if constexpr (N == 1) {
+    to[0] = to_float(*from);
+  } else {
+    Pack<T, N> pack;
+    for (int i = 0; i < static_cast<int>(sizeof(pack) / 16); ++i) {
+      reinterpret_cast<uint4*>(&pack)[i] = __ldg(reinterpret_cast<const uint4*>(from) + i);
+    }
+    for (int i = 0; i < N; ++i) to[i] = to_float(pack.values[i]);
+  }
+}
+
+template <int N, typename T>
+__device__ void store(const float (&from)[N], T* to) {
+  Pack<T, N> pack;
+  for (int i = 0; i < N; ++i) from_float(from[i], pack.values[i]);
+  *reinterpret_cast<Pack<T, N>*>(to) = pack;
+}
+
+inline void check_launch(const char* what) {
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) {
+    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+  }
+}
+
+}  // namespace slift::kernels::cuda
