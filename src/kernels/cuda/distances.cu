@@ -1,8 +1,6 @@
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-#include <string>
-
+#include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 
 namespace slift::kernels::cuda {
@@ -75,10 +73,7 @@ void squared_distances(const DistanceArgs& args, void* stream) {
   const dim3 blocks(static_cast<unsigned>((args.nb + kTile - 1) / kTile),
                     static_cast<unsigned>((args.na + kTile - 1) / kTile));
   squared_distances_kernel<<<blocks, kSide * kSide, 0, static_cast<cudaStream_t>(stream)>>>(args);
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) {
-    throw std::runtime_error(std::string("squared_distances: ") + cudaGetErrorString(error));
-  }
+  check_launch("squared_distances");
 }
 
 }  // namespace slift::kernels::cuda

@@ -1,8 +1,6 @@
 #include <cuda_runtime.h>
 
-#include <stdexcept>
-#include <string>
-
+#include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 
 namespace slift::kernels::cuda {
@@ -38,10 +36,7 @@ void draw_labels(const LabelArgs& args, void* stream) {
   constexpr int kThreads = 64;
   const auto blocks = static_cast<unsigned>((args.rows + kThreads - 1) / kThreads);
   draw_labels_kernel<<<blocks, kThreads, 0, static_cast<cudaStream_t>(stream)>>>(args);
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) {
-    throw std::runtime_error(std::string("draw_labels: ") + cudaGetErrorString(error));
-  }
+  check_launch("draw_labels");
 }
 
 }  // namespace slift::kernels::cuda

@@ -7,7 +7,8 @@
 // whatever else is in the batch.
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/packs.h"
 #include "kernels/kernels.h"
 
 namespace slift::kernels::cuda {
@@ -443,13 +444,13 @@ void norm_activation_backward(const NormInputs<T>& in, const float* mean, const 
   if (is_empty(in.shape)) return;
   const Workspace work(in.shape, workspace);
   const auto queue = static_cast<cudaStream_t>(stream);
-  const auto launch = [&](auto kernels) { kernels(in, mean, rstd, grad_out, grad, work, queue); };
+  const auto run = [&](auto passes) { passes(in, mean, rstd, grad_out, grad, work, queue); };
   const bool silu = in.f == Activation::kSilu;
   if (fits_packs(in.shape.channels_a, in.a, grad_out, grad.a) &&
       fits_packs(in.shape.channels_b, in.b, grad.b)) {
-    launch(silu ? backward<T, kPackSize<T>, Silu> : backward<T, kPackSize<T>, Gelu>);
+    run(silu ? backward<T, kPackSize<T>, Silu> : backward<T, kPackSize<T>, Gelu>);
   } else {
-    launch(silu ? backward<T, 1, Silu> : backward<T, 1, Gelu>);
+    run(silu ? backward<T, 1, Silu> : backward<T, 1, Gelu>);
   }
 }
 

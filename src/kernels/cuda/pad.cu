@@ -1,6 +1,7 @@
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/packs.h"
 #include "kernels/kernels.h"
 
 namespace slift::kernels::cuda {

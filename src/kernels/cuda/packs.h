@@ -6,8 +6,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 
 #include "kernels/kernels.h"
 
@@ -58,13 +56,6 @@ __device__ void store(const float (&from)[N], T* to) {
   Pack<T, N> pack;
   for (int i = 0; i < N; ++i) from_float(from[i], pack.values[i]);
   *reinterpret_cast<Pack<T, N>*>(to) = pack;
-}
-
-inline void check_launch(const char* what) {
-  const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) {
-    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
-  }
 }
 
 }  // namespace slift::kernels::cuda
