@@ -79,6 +79,8 @@ TEST(Quantity, FirstStepBeyondTheThresholdCounts) {
   q.crossing = "below", q.threshold = -1;
   EXPECT_DOUBLE_EQ(*time({2, -1, -1.5f, 0, 0}), 0.5);
   EXPECT_FALSE(time({-1, 0, 0}));
+  q.crossing = "above", q.threshold = 0.5;
+  EXPECT_FALSE(time({0, 0.5f, 0}));
 }
 
 TEST(Quantity, StandardOnesWatchWhatThePaperWatches) {

@@ -150,6 +150,34 @@ TEST_F(ScoresTest, CollapseShowsInTheSkillScores) {
   EXPECT_GT(counts[0].get<int>(), 20 * counts[5].get<int>());
 }
 
+TEST_F(ScoresTest, ComponentsCountAlikeInTheSpreadWhateverTheirScale) {
+  // x1 has collapsed, x2, a thousand times as large, is right: half of the scaled variance is left.
+  const auto scaled = [&](const std::string& name, std::int64_t members, std::uint64_t seed,
+                          float first) {
+    const TrajectoryInfo info = walk_info(members, kSteps, {2});
+    std::vector<float> states = walks(info, seed);
+    for (std::size_t i = 0; i < states.size(); ++i) states[i] *= i % 2 == 0 ? first : 1000.0f;
+    return write(name, info, states);
+  };
+  EvaluateOptions options;
+  options.exact_points = 0, options.bootstrap = 0;
+  const Evaluation e =
+      evaluate(scaled("g.h5", 500, 1, 0.0f), scaled("t.h5", 1000, 0, 1.0f), options);
+  EXPECT_NEAR(e.find("spread-skill ratio")->value, std::sqrt(0.5), 0.05);
+}
+
+TEST_F(ScoresTest, FewDirectionsGiveTheSameInterval) {
+  const auto truth = write_walks("t.h5", walk_info(400, kSteps, {2}), 0);
+  const auto generated = write_walks("g.h5", walk_info(200, kSteps, {2}), 1);
+  const auto reach = [&](std::int64_t directions) {
+    EvaluateOptions options;
+    options.exact_points = 0, options.distances_only = true, options.directions = directions;
+    const Score score = evaluate(generated, truth, options).headline();
+    return score.interval->high - score.value;
+  };
+  EXPECT_NEAR(reach(128) / reach(8), 1, 0.2);
+}
+
 TEST_F(ScoresTest, SpectraSeeWhatMeansDoNot) {
   const TrajectoryInfo half = walk_info(50, 3, {1, 8, 8});
   const auto truth = write_walks("truth.h5", walk_info(100, 3, {1, 8, 8}), 0);
