@@ -9,6 +9,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "data/normaliser.h"
+#include "metrics/record.h"
 #include "nets/transition_model.h"
 #include "report/preview.h"
 #include "report/score.h"
@@ -29,6 +30,9 @@ json describe_trajectories(const fs::path& path, bool stats) {
       {"kind", "trajectories"},          {"members", info.members}, {"steps", info.steps},
       {"state_shape", info.state_shape}, {"dt", info.dt},           {"system", info.system},
       {"boundary", info.boundary},       {"seed", info.seed},       {"fields", info.fields}};
+  if (info.first_member != 0) result["first_member"] = info.first_member;
+  if (info.branches != 1) result["branches"] = info.branches;
+  if (!info.record.empty()) result["record"] = plan_of_records(reader).to_json();
   if (stats) result["stats"] = fit_normaliser(reader, info.members).to_json();
   return result;
 }

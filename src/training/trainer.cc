@@ -45,6 +45,8 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
       device_(ranks.device()),
       reader_(config.path),
       loss_(make_loss(config.loss)) {
+  require(reader_.info().record.empty(),
+          "{}: holds records (`slift rollout --no-states`), not states", config.path);
   const std::int64_t available = reader_.info().members;
   require(config.members <= available, "data.members = {}: {} has only {} trajectories",
           config.members, config.path, available);

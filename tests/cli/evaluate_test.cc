@@ -60,6 +60,12 @@ TEST_F(EvaluateCliTest, RecordsTakenOnTheWayEvaluateAsStatesDo) {
                {"evaluate", path(file), "--truth", path("wave2.h5"), "--quantities", quantities})
         .at("scores");
   };
+  EXPECT_EQ(json_of({"info", path("records.h5")}).at("record").at("quantities").size(), 3u);
+  const auto misused = run_slift(
+      {"train", path("small.toml"), "--data", path("records.h5"), "-o", path("misused"), "-q"});
+  EXPECT_EQ(misused.exit_code, 2);
+  EXPECT_NE(misused.err.find("holds records"), std::string::npos) << misused.err;
+
   const json from_states = scores("states.h5");
   EXPECT_EQ(scores("records.h5"), from_states);
   bool found = false;
@@ -109,6 +115,7 @@ TEST_F(EvaluateCliTest, BranchesAreComparedFromTheirStarts) {
   json_of({"rollout", path("run"), "--init", path("b.h5"), "--branches", "8", "-m", "32", "-o",
            path("rb.h5")});
   const json e = json_of({"evaluate", path("rb.h5"), "--truth", path("b.h5")});
+  EXPECT_EQ(json_of({"info", path("rb.h5")}).at("branches"), 8);
   EXPECT_EQ(e.at("conditional").at("groups"), 4);
   EXPECT_EQ(e.at("conditional").at("scores")[0].at("metric"), "sliced W2");
 }
