@@ -24,14 +24,11 @@ struct Contender {
 std::vector<Contender> find_contenders(const std::vector<std::string>& names) {
   std::vector<Contender> found;
   for (const std::string& name : names) {
-    const bool folder = fs::is_directory(name);
     const fs::path path = fs::path(name).lexically_normal();
-    Contender c{path.stem().string(), folder ? path : fs::path(), path};
-    if (folder) {
-      c.file = path / "rollout.h5";
+    Contender c{path.stem().string(), "", rollout_path(name)};
+    if (fs::is_directory(name)) {
+      c.folder = path;
       c.label = (path.has_filename() ? path : path.parent_path()).filename().string();
-      require(fs::exists(c.file), "{}: holds no rollout.h5; `slift rollout {}` makes it", name,
-              name);
     }
     for (const Contender& other : found) {
       require(other.label != c.label, "{}: there are two of the name {}", name, c.label);

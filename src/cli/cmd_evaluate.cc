@@ -61,22 +61,19 @@ void declare_evaluate(CLI::App& app) {
       ->check(CLI::Range(0, 10000));
   app.callback([o] {
     namespace fs = std::filesystem;
-    const bool folder = fs::is_directory(o->run);
-    const fs::path generated = folder ? fs::path(o->run) / "rollout.h5" : fs::path(o->run);
-    require(!folder || fs::exists(generated),
-            "{}: holds no rollout.h5; `slift rollout {}` makes it", o->run, o->run);
+    const TrajectoryReader generated(rollout_path(o->run)), truth(o->truth);
+    require(o->training.empty() || generated.info().record.empty(),
+            "--training: needs states, {} holds records (`slift rollout --no-states`)",
+            generated.path());
     if (!o->quantities.empty()) o->evaluate.quantities = read_quantities(o->quantities);
-    const Evaluation result =
-        evaluate(TrajectoryReader(generated), TrajectoryReader(o->truth), o->evaluate);
+    const Evaluation result = evaluate(generated, truth, o->evaluate);
     fs::path out = o->out;
-    if (out.empty() && folder) out = fs::path(o->run) / "evaluation.json";
+    if (out.empty() && fs::is_directory(o->run)) out = fs::path(o->run) / "evaluation.json";
     nlohmann::json json = result.to_json();
     std::string text = score_table(result);
     if (!o->training.empty()) {
-      const TrajectoryReader truth(o->truth);
-      const NearestNeighbours nearest =
-          nearest_neighbours(TrajectoryReader(generated), TrajectoryReader(o->training), &truth,
-                             {.device = o->device});
+      const NearestNeighbours nearest = nearest_neighbours(generated, TrajectoryReader(o->training),
+                                                           &truth, {.device = o->device});
       json["nearest"] = nearest.to_json();
       text += describe(nearest);
     }

@@ -32,6 +32,9 @@ void print_result(const nlohmann::json& result, const std::string& text);
 // A run folder's model file, or the path itself if it is a file.
 std::string model_path(const std::string& run_or_file);
 
+// A run folder's rollout.h5, which must be there, or the path itself if it is a file.
+std::string rollout_path(const std::string& run_or_file);
+
 // Declares `--preview FILE`, which may be given several times.
 void add_preview_option(CLI::App& app, std::vector<std::string>& paths);
 

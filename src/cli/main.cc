@@ -66,6 +66,14 @@ std::string model_path(const std::string& run_or_file) {
   return model.string();
 }
 
+std::string rollout_path(const std::string& run_or_file) {
+  if (!std::filesystem::is_directory(run_or_file)) return run_or_file;
+  const auto rollout = std::filesystem::path(run_or_file) / "rollout.h5";
+  require(std::filesystem::exists(rollout), "{}: holds no rollout.h5; `slift rollout {}` makes it",
+          run_or_file, run_or_file);
+  return rollout.string();
+}
+
 void add_preview_option(CLI::App& app, std::vector<std::string>& paths) {
   app.add_option("--preview", paths,
                  "Picture to write: .png a sheet of members and times, .apng an animation; may be "

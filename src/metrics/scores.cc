@@ -41,9 +41,7 @@ std::vector<float> drawn_points(const std::vector<float>& points, std::size_t di
                                 const Draws& draws, std::int64_t count) {
   std::vector<float> drawn;
   for (std::size_t m = 0; m < draws.size(); ++m) {
-    for (int copy = 0;
-         copy < draws[m] && std::ssize(drawn) < count * std::ssize(points) / std::ssize(draws);
-         ++copy) {
+    for (int copy = 0; copy < draws[m] && drawn.size() < index(count) * dim; ++copy) {
       drawn.insert(drawn.end(), points.begin() + static_cast<std::ptrdiff_t>(m * dim),
                    points.begin() + static_cast<std::ptrdiff_t>((m + 1) * dim));
     }

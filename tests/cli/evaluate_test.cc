@@ -66,6 +66,11 @@ TEST_F(EvaluateCliTest, RecordsTakenOnTheWayEvaluateAsStatesDo) {
   EXPECT_EQ(misused.exit_code, 2);
   EXPECT_NE(misused.err.find("holds records"), std::string::npos) << misused.err;
 
+  const auto copies = run_slift({"evaluate", path("records.h5"), "--truth", path("wave2.h5"),
+                                 "--training", path("wave1.h5"), "-q"});
+  EXPECT_EQ(copies.exit_code, 2);
+  EXPECT_NE(copies.err.find("--training: needs states"), std::string::npos) << copies.err;
+
   const json from_states = scores("states.h5");
   EXPECT_EQ(scores("records.h5"), from_states);
   bool found = false;
