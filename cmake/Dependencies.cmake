@@ -42,6 +42,20 @@ if(SLIFT_CUDA)
   if(NOT NCCL_INCLUDE)
     message(STATUS "slift: NCCL's header not found, training will use one GPU")
   endif()
+  # The cuDNN that LibTorch itself uses must win: a process can hold only one.
+  set(cudnn_folder ${TORCH_INSTALL_PREFIX}/../nvidia/cudnn)
+  find_path(CUDNN_INCLUDE cudnn_graph.h
+            PATHS ${cudnn_folder}/include ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(CUDNN_LIBRARY NAMES libcudnn.so.9 cudnn
+               PATHS ${cudnn_folder}/lib ${CUDAToolkit_LIBRARY_DIR} NO_DEFAULT_PATH)
+  if(CUDNN_INCLUDE AND CUDNN_LIBRARY)
+    add_library(slift_cudnn INTERFACE)
+    target_include_directories(slift_cudnn SYSTEM INTERFACE ${CUDNN_INCLUDE})
+    target_link_libraries(slift_cudnn INTERFACE ${CUDNN_LIBRARY})
+    target_compile_definitions(slift_cudnn INTERFACE SLIFT_WITH_CUDNN)
+  else()
+    message(STATUS "slift: cuDNN 9 not found, convolutions are LibTorch's, which are slower")
+  endif()
 endif()
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

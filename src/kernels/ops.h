@@ -36,6 +36,27 @@ Tensor norm_activation(kernels::Activation f, std::int64_t groups, const Tensor&
 // elsewhere.
 Tensor pad_circular(const Tensor& x);
 
+// `copy`, which holds the values of `parameter` in another type, as a function of it: the gradient
+// goes to `parameter`, in float32.
+Tensor stand_in(const Tensor& parameter, const Tensor& copy);
+
+struct ConvolutionArgs {
+  Tensor weight;     // [outputs, inputs, k, k], or [inputs, outputs, k, k] if transposed; gets the
+                     // gradient
+  Tensor copy;       // of `weight` in the type of x; undefined: made here
+  Tensor bias = {};  // [outputs] in the type of x, or undefined
+  Tensor residual = {};  // added to the result, of its shape and type; or undefined
+  std::int64_t stride = 1;
+  std::int64_t border = 0;  // cells of zeros around x; if transposed, cut off the result
+  bool transposed = false;  // [B, C, H, W] -> [B, outputs, (H - 1) stride + k - 2 border, ...]
+};
+
+// Convolution with what can be fused with it, with autograd, channels-last. Where
+// has_fused_convolution() holds it is one kernel, channels must be multiples of 8, and the bits are
+// the same every time; elsewhere it is LibTorch's.
+Tensor convolution(const Tensor& x, const ConvolutionArgs& args);
+bool has_fused_convolution(const Tensor& x);
+
 // Tensors of one optimiser, in step with each other; float32, contiguous, on one device.
 struct AdamWState {
   std::vector<Tensor> params, first, second, ema;

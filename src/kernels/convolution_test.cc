@@ -1,0 +1,140 @@
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "kernels/ops.h"
+#include "tensor/runtime.h"
+#include "tensor/test_devices.h"
+
+namespace slift {
+namespace {
+
+struct ConvCase {
+  const char* name;
+  std::int64_t batch, inputs, outputs, height, width, kernel, stride, border;
+  bool transposed, bias, residual;
+};
+
+constexpr ConvCase kConvCases[] = {
+    {"plain", 2, 16, 24, 7, 5, 3, 1, 1, false, false, false},
+    {"bias", 2, 16, 24, 7, 5, 3, 1, 1, false, true, false},
+    {"bias and residual", 3, 16, 24, 7, 5, 3, 1, 1, false, true, true},
+    {"residual", 3, 16, 16, 6, 6, 3, 1, 1, false, false, true},
+    {"no border", 2, 8, 16, 9, 6, 3, 1, 0, false, true, true},
+    {"stride 2", 2, 16, 24, 8, 6, 3, 2, 1, false, true, false},
+    {"stride 2, no border", 2, 16, 24, 10, 8, 3, 2, 0, false, true, false},
+    {"1 x 1", 2, 32, 16, 5, 7, 1, 1, 0, false, true, true},
+    {"transposed", 2, 24, 16, 5, 4, 4, 2, 1, true, false, false},
+    {"transposed with bias", 2, 24, 16, 5, 4, 4, 2, 1, true, true, false},
+    {"transposed, cut by 3", 1, 24, 16, 7, 6, 4, 2, 3, true, true, false},
+    {"one cell", 1, 8, 8, 1, 1, 3, 1, 1, false, true, true},
+    {"many channels", 2, 128, 64, 8, 8, 3, 1, 1, false, true, true},
+};
+
+Tensor waves(const std::vector<std::int64_t>& shape, double rate) {
+  std::int64_t count = 1;
+  for (const std::int64_t n : shape) count *= n;
+  return (rate * at::arange(count, at::kDouble)).sin().view(shape);
+}
+
+// The operands in float64, with gradients.
+struct Operands64 {
+  explicit Operands64(const ConvCase& c) {
+    x = waves({c.batch, c.inputs, c.height, c.width}, 0.37).requires_grad_();
+    weight = (c.transposed ? waves({c.inputs, c.outputs, c.kernel, c.kernel}, 0.71)
+                           : waves({c.outputs, c.inputs, c.kernel, c.kernel}, 0.71))
+                 .requires_grad_();
+    bias = waves({c.outputs}, 1.3).mul(2).requires_grad_();
+    const Tensor y = reference(c, false);
+    residual = waves(y.sizes().vec(), 0.53).mul(3).requires_grad_();
+    grad = waves(y.sizes().vec(), 0.29);
+  }
+  Tensor reference(const ConvCase& c, bool with_residual) const {
+    const Tensor b = c.bias ? bias : Tensor();
+    const Tensor y = c.transposed ? at::conv_transpose2d(x, weight, b, c.stride, c.border)
+                                  : at::conv2d(x, weight, b, c.stride, c.border);
+    return with_residual && c.residual ? y + residual : y;
+  }
+  Tensor x, weight, bias, residual, grad;
+};
+
+// Largest difference in units of the expected tensor's largest value.
+double error_of(const Tensor& found, const Tensor& expected) {
+  const Tensor wanted = expected.detach();
+  return ((found.detach().cpu().to(at::kDouble) - wanted).abs().max() /
+          wanted.abs().max().clamp_min(1e-12))
+      .item<double>();
+}
+
+void compare(const ConvCase& c, const at::Device& device, at::ScalarType type, double tolerance) {
+  const Operands64 full(c);
+  const auto leaf = [&](const Tensor& t, at::ScalarType as) {
+    // The reference sees the rounded operands.
+    torch::NoGradGuard no_grad;
+    t.copy_(t.to(type).to(at::kDouble));
+    return t.detach().to(device, as).requires_grad_();
+  };
+  const Tensor x = leaf(full.x, type), weight = leaf(full.weight, at::kFloat);
+  const Tensor bias = leaf(full.bias, type), residual = leaf(full.residual, type);
+  const Tensor expected = full.reference(c, true);
+  const Tensor out = ops::convolution(x, {.weight = weight,
+                                          .copy = weight.detach().to(type),
+                                          .bias = c.bias ? bias : Tensor(),
+                                          .residual = c.residual ? residual : Tensor(),
+                                          .stride = c.stride,
+                                          .border = c.border,
+                                          .transposed = c.transposed});
+  EXPECT_LT(error_of(out, expected), tolerance) << c.name << " on " << device;
+  EXPECT_EQ(out.scalar_type(), type);
+  EXPECT_TRUE(out.is_contiguous(at::MemoryFormat::ChannelsLast)) << c.name;
+  expected.backward(full.grad);
+  out.backward(full.grad.to(device, type));
+  EXPECT_LT(error_of(x.grad(), full.x.grad()), tolerance) << c.name << " on " << device;
+  EXPECT_LT(error_of(weight.grad(), full.weight.grad()), tolerance) << c.name << " on " << device;
+  EXPECT_EQ(weight.grad().scalar_type(), at::kFloat);
+  if (c.bias) {
+    EXPECT_LT(error_of(bias.grad(), full.bias.grad()), tolerance) << c.name << " on " << device;
+  }
+  if (c.residual) {
+    EXPECT_LT(error_of(residual.grad(), full.residual.grad()), tolerance) << c.name;
+  }
+}
+
+TEST(Convolution, AgreesWithItsDefinitionAndItsGradients) {
+  allow_tf32(false);
+  for (const at::Device& device : test_devices()) {
+    for (const ConvCase& c : kConvCases) {
+      compare(c, device, at::kFloat, 1e-5);
+      if (device.is_cuda()) compare(c, device, at::kBFloat16, 2e-2);
+    }
+  }
+}
+
+TEST(Convolution, WithoutGradientsGivesTheSameBits) {
+  for (const at::Device& device : test_devices()) {
+    const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
+    const Operands64 full(kConvCases[2]);
+    const auto run = [&] {
+      return ops::convolution(full.x.to(device, type), {.weight = full.weight.to(device, type),
+                                                        .copy = {},
+                                                        .bias = full.bias.to(device, type),
+                                                        .residual = full.residual.to(device, type),
+                                                        .border = 1});
+    };
+    const Tensor with = run();
+    torch::NoGradGuard no_grad;
+    EXPECT_TRUE(with.equal(run())) << device;
+  }
+}
+
+TEST(StandIn, HasTheValuesOfTheCopyAndTheGradientOfTheParameter) {
+  const Tensor parameter = at::tensor({1.0f, 2.0f}).requires_grad_();
+  const Tensor copy = at::tensor({3.0f, 4.0f}).to(at::kBFloat16);
+  const Tensor stands = ops::stand_in(parameter, copy);
+  EXPECT_TRUE(stands.equal(copy));
+  (stands * stands).sum().backward();
+  EXPECT_EQ(parameter.grad().scalar_type(), at::kFloat);
+  EXPECT_TRUE(parameter.grad().equal(at::tensor({6.0f, 8.0f})));
+}
+
+}  // namespace
+}  // namespace slift

@@ -1,0 +1,64 @@
+// Convolutions of bfloat16 fields by cuDNN's graph API, each by the fastest plan for its shape.
+//
+// Which plan that is, is found once by timing all that cuDNN proposes, and remembered on disk per
+// GPU and version of cuDNN (convolution_plans.cc): the same shape runs the same way from then on,
+// with the same bits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace slift::kernels::cuda {
+
+// y [batch, out_height, out_width, outputs] = sum over the kernel of w [outputs, kernel, kernel,
+// inputs] and x [batch, height, width, inputs], which `border` zeros surround on all sides.
+struct ConvShape {
+  std::int64_t batch, inputs, height, width, outputs, kernel, stride, border;
+  std::int64_t out_height() const { return (height + 2 * border - kernel) / stride + 1; }
+  std::int64_t out_width() const { return (width + 2 * border - kernel) / stride + 1; }
+};
+
+// What is computed from what: y from (x, w), x from (y, w), w from (x, y). The second, the gradient
+// of x given that of y, is also known as transposed convolution.
+enum class ConvPass { kForward, kInputGradient, kWeightGradient };
+
+struct ConvProblem {
+  ConvShape shape;
+  ConvPass pass = ConvPass::kForward;
+  // Added to the result before it is rounded: a field of its shape, and a number per channel.
+  bool residual = false, bias = false;
+
+  std::string key() const;  // names the problem in the file of plans
+};
+
+// Device pointers, aligned to 16 bytes; the result of the pass is written, the rest is read.
+// Everything is bfloat16 (for a weight gradient in float32 cuDNN has only slow plans), sums are
+// float32. Channels are multiples of 8.
+struct ConvOperands {
+  const void* x;
+  const void* w;
+  const void* y;
+  const void* residual = nullptr;
+  const void* bias = nullptr;
+};
+
+class ConvPlan {
+ public:
+  struct Parts;  // cuDNN's descriptors
+  explicit ConvPlan(std::unique_ptr<Parts> parts);
+  ~ConvPlan();
+
+  std::int64_t workspace_bytes() const;
+  // Enqueues on `stream` (a cudaStream_t).
+  void run(const ConvOperands& operands, void* workspace, void* stream) const;
+
+ private:
+  std::unique_ptr<Parts> parts_;
+};
+
+// The plan for `problem` on the current GPU. The first call for a shape that no file knows runs all
+// candidates on `operands`, waits for them, and leaves the result written. Any thread may call.
+const ConvPlan& tuned_plan(const ConvProblem& problem, const ConvOperands& operands, void* stream);
+
+}  // namespace slift::kernels::cuda

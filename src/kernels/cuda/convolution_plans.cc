@@ -1,0 +1,228 @@
+// Finds the fastest plan of a convolution, and remembers it in a file:
+//   $XDG_CACHE_HOME/slift/convolutions-GPU-cudnnVERSION.json, by default below ~/.cache.
+// An entry per problem: {"engine": index, "knobs": [[type, value], ...], "ms": time}.
+#include "kernels/cuda/convolution_plans.h"
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "core/log.h"
+
+namespace slift::kernels::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;
+constexpr std::size_t kMostCandidates = 64;  // cuDNN proposes the likely ones first
+constexpr std::int64_t kMostProposals = 256;
+constexpr int kFinalists = 3;
+
+void check_cuda(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) {
+    throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(error));
+  }
+}
+
+std::string gpu_name() {
+  int device = 0;
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  std::string name = properties.name;
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
+fs::path plan_file() {
+  const char* cache = std::getenv("XDG_CACHE_HOME");
+  const char* home = std::getenv("HOME");
+  const fs::path folder = cache && *cache ? fs::path(cache)
+                          : home && *home ? fs::path(home) / ".cache"
+                                          : fs::temp_directory_path();
+  return folder / "slift" /
+         fmt::format("convolutions-{}-cudnn{}.json", gpu_name(), cudnnGetVersion());
+}
+
+json to_json(const ConvChoice& choice, float ms) {
+  return {{"engine", choice.engine}, {"knobs", choice.knobs}, {"ms", ms}};
+}
+
+ConvChoice choice_from(const json& entry) {
+  return {entry.at("engine").get<std::int64_t>(),
+          entry.at("knobs").get<std::vector<std::pair<std::int64_t, std::int64_t>>>()};
+}
+
+// Those that give the same bits every time, the likely ones first.
+std::vector<ConvChoice> candidates(const ConvGraph& graph) {
+  std::vector<ConvChoice> found;
+  for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
+    Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    try {
+      heuristics.set_descriptor(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph.descriptor())
+          .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode)
+          .finalize();
+    } catch (const std::runtime_error&) {
+      continue;  // nothing to propose in this mode
+    }
+    for (const Descriptor& config : heuristics.get_descriptors(
+             CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, kMostProposals)) {
+      const std::vector<Descriptor> engine =
+          config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR, 1);
+      const auto notes = engine.at(0).get_all<cudnnBackendNumericalNote_t>(
+          CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
+      if (std::find(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) !=
+          notes.end()) {
+        continue;
+      }
+      ConvChoice choice{engine[0].get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), {}};
+      for (const Descriptor& knob :
+           config.get_descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
+                                  CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
+        choice.knobs.emplace_back(
+            knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE),
+            knob.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+      }
+      found.push_back(std::move(choice));
+    }
+  }
+  if (found.size() > kMostCandidates) found.resize(kMostCandidates);
+  return found;
+}
+
+class Timer {
+ public:
+  Timer() {
+    check_cuda(cudaEventCreate(&begin_), "cudaEventCreate");
+    check_cuda(cudaEventCreate(&end_), "cudaEventCreate");
+    check_cuda(cudaMalloc(&workspace_, kMostWorkspace), "memory for tuning convolutions");
+  }
+  ~Timer() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+    cudaFree(workspace_);
+  }
+  Timer(const Timer&) = delete;
+  Timer& operator=(const Timer&) = delete;
+
+  // Milliseconds of one run, the least of `repeats`.
+  float time(const ConvPlan& plan, const ConvOperands& operands, int repeats, void* stream) {
+    const auto queue = static_cast<cudaStream_t>(stream);
+    float least = std::numeric_limits<float>::max();
+    plan.run(operands, workspace_, stream);
+    for (int i = 0; i < repeats; ++i) {
+      check_cuda(cudaEventRecord(begin_, queue), "cudaEventRecord");
+      plan.run(operands, workspace_, stream);
+      check_cuda(cudaEventRecord(end_, queue), "cudaEventRecord");
+      check_cuda(cudaEventSynchronize(end_), "convolution");
+      float ms = 0;
+      check_cuda(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime");
+      least = std::min(least, ms);
+    }
+    return least;
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr, end_ = nullptr;
+  void* workspace_ = nullptr;
+};
+
+struct Timed {
+  float ms;
+  ConvChoice choice;
+  std::unique_ptr<ConvPlan> plan;
+};
+
+Timed tune(const ConvProblem& problem, const ConvOperands& operands, void* stream) {
+  const auto graph = std::make_shared<const ConvGraph>(problem);
+  Timer timer;
+  std::vector<Timed> timed;
+  for (const ConvChoice& choice : candidates(*graph)) {
+    try {
+      std::unique_ptr<ConvPlan> plan = make_plan(graph, choice);
+      if (plan->workspace_bytes() > kMostWorkspace) continue;
+      const float ms = timer.time(*plan, operands, 2, stream);
+      timed.push_back({ms, choice, std::move(plan)});
+    } catch (const std::runtime_error&) {
+      // A proposal that this GPU does not support after all.
+    }
+  }
+  const auto faster = [](const Timed& a, const Timed& b) { return a.ms < b.ms; };
+  std::sort(timed.begin(), timed.end(), faster);
+  if (timed.size() > kFinalists) timed.erase(timed.begin() + kFinalists, timed.end());
+  for (Timed& t : timed) t.ms = timer.time(*t.plan, operands, 10, stream);
+  const auto best = std::min_element(timed.begin(), timed.end(), faster);
+  if (best == timed.end()) throw std::runtime_error("cuDNN has no plan for " + problem.key());
+  return std::move(*best);
+}
+
+// Of one GPU: the plans in use, and the choices its file holds.
+class PlanStore {
+ public:
+  PlanStore() : path_(plan_file()), choices_(json::object()) {
+    if (!fs::exists(path_)) return;
+    try {
+      choices_ = json::parse(read_file(path_));
+    } catch (const std::exception& error) {
+      spdlog::warn("{}: not readable, convolutions are tuned anew: {}", path_.string(),
+                   error.what());
+    }
+  }
+
+  const ConvPlan& plan(const ConvProblem& problem, const ConvOperands& operands, void* stream) {
+    const std::string key = problem.key();
+    std::unique_ptr<ConvPlan>& plan = plans_[key];
+    if (plan) return *plan;
+    if (choices_.contains(key)) {
+      try {
+        plan = make_plan(std::make_shared<const ConvGraph>(problem), choice_from(choices_[key]));
+        return *plan;
+      } catch (const std::exception& error) {
+        spdlog::warn("{}: {} is of no use and tuned anew: {}", path_.string(), key, error.what());
+      }
+    }
+    Timed best = tune(problem, operands, stream);
+    spdlog::debug("convolution {}: engine {}, {:.3f} ms", key, best.choice.engine, best.ms);
+    choices_[key] = to_json(best.choice, best.ms);
+    plan = std::move(best.plan);
+    save();
+    return *plan;
+  }
+
+ private:
+  void save() const {
+    try {
+      write_file_atomically(path_, choices_.dump(1));
+    } catch (const std::exception& error) {
+      spdlog::debug("plans of convolutions are not kept: {}", error.what());
+    }
+  }
+
+  fs::path path_;
+  json choices_;
+  std::map<std::string, std::unique_ptr<ConvPlan>> plans_;
+};
+
+}  // namespace
+
+const ConvPlan& tuned_plan(const ConvProblem& problem, const ConvOperands& operands, void* stream) {
+  static std::mutex mutex;
+  // By GPU. Never destroyed: cuDNN may be gone by then.
+  static auto& stores = *new std::map<int, PlanStore>;
+  const std::lock_guard lock(mutex);
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "cudaGetDevice");
+  return stores[device].plan(problem, operands, stream);
+}
+
+}  // namespace slift::kernels::cuda
