@@ -37,15 +37,18 @@ inline __device__ void from_float(float x, BFloat16& to) {
 }
 
 // N elements, 16 bytes of them or a multiple, or one. Loads go through the cache of data that no
-// one writes meanwhile, so that they need not wait for stores.
+// one writes meanwhile, so that they need not wait for stores. Zeros, and nothing is read, if not
+// `wanted`.
 template <int N, typename T>
-__device__ void load(const T* from, float (&to)[N]) {
+__device__ void load(const T* from, float (&to)[N], bool wanted = true) {
   if constexpr (N == 1) {
-    to[0] = to_float(*from);
+    to[0] = wanted ? to_float(*from) : 0.0f;
   } else {
-    Pack<T, N> pack;
+    Pack<T, N> pack = {};
     for (int i = 0; i < static_cast<int>(sizeof(pack) / 16); ++i) {
-      reinterpret_cast<uint4*>(&pack)[i] = __ldg(reinterpret_cast<const uint4*>(from) + i);
+      if (wanted) {
+        reinterpret_cast<uint4*>(&pack)[i] = __ldg(reinterpret_cast<const uint4*>(from) + i);
+      }
     }
     for (int i = 0; i < N; ++i) to[i] = to_float(pack.values[i]);
   }
