@@ -65,6 +65,11 @@ struct BFloat16 {
   std::uint16_t bits;
 };
 
+// The same of e4m3: 4 bits of exponent, 3 of mantissa, up to 448.
+struct Fp8 {
+  std::uint8_t bits;
+};
+
 // `T` is the type of the fields, float or BFloat16; all else is float32.
 template <typename T>
 struct NormInputs {
@@ -78,11 +83,12 @@ struct NormInputs {
   const float* film;   // [batch, 2 C] or null
 };
 
-template <typename T>
+template <typename Out>
 struct NormOutputs {
-  T* out;       // [batch, out_height, out_width, C]
-  float* mean;  // [batch, groups]; with rstd what backward needs besides the inputs
-  float* rstd;  // [batch, groups]
+  Out* out;        // [batch, out_height, out_width, C]
+  float* mean;     // [batch, groups]; with rstd what backward needs besides the inputs
+  float* rstd;     // [batch, groups]
+  float gain = 1;  // of Fp8 alone, which holds gain times the output, at most 448
 };
 
 // Gradients that come to backward: of `out`, and those that a and b have from elsewhere, to which
@@ -164,13 +170,18 @@ void draw_labels(const LabelArgs& args, void* stream);
 // The same; all pointers are device pointers.
 void squared_distances(const DistanceArgs& args, void* stream);
 
+// Two reads of the inputs and three launches, or one of each where a few groups of a sample fit
+// into the shared memory of a cluster of blocks (cuda/norm_cluster.h); kAuto takes what fits, and
+// kCluster throws std::invalid_argument where it does not. They differ by roundings.
+enum class NormForm { kAuto, kPasses, kCluster };
+
 // The same for all groups of all samples. `workspace` is norm_workspace_size() floats, aligned to
 // 16 bytes, that hold nothing before or after. A sample's bits do not depend on the rest of the
-// batch. Defined for the two types of fields.
+// batch. Defined for the two types of fields, and from BFloat16 to Fp8.
 std::int64_t norm_workspace_size(const NormShape& shape);
-template <typename T>
-void norm_activation(const NormInputs<T>& in, const NormOutputs<T>& out, float* workspace,
-                     void* stream);
+template <typename T, typename Out>
+void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float* workspace,
+                     void* stream, NormForm form = NormForm::kAuto);
 template <typename T>
 void norm_activation_backward(const NormInputs<T>& in, const float* mean, const float* rstd,
                               const NormArrivals<T>& arrivals, const NormGradients<T>& grad,

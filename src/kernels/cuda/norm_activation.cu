@@ -1,6 +1,7 @@
-// Two passes over the data each way: one adds up over cells, one maps. Between them a small kernel
-// closes the sums of each group and brings all that differs between channels into coefficients per
-// (sample, channel), so that the passes know neither groups nor bias nor FiLM.
+// The form that fits all shapes. Two passes over the data each way: one adds up over cells, one
+// maps. Between them a small kernel closes the sums of each group and brings all that differs
+// between channels into coefficients per (sample, channel), so that the passes know neither groups
+// nor bias nor FiLM.
 //
 // A block takes a slab of cells of one sample, a thread N channels side by side of every `rows`-th
 // cell. Sums are closed in an order that depends on the shape alone: the same bits every time,
@@ -8,9 +9,11 @@
 // of the output; a loop of their own takes them, so that the main loops have no branches.
 #include <cuda_runtime.h>
 
+#include <stdexcept>
 #include <type_traits>
 
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/norm_cluster.h"
 #include "kernels/cuda/norm_parts.h"
 
 namespace slift::kernels::cuda {
@@ -240,8 +243,9 @@ struct ForwardMap {
   float centre[N], slope[N], offset[N];
 };
 
-template <typename T, int N, typename F, bool kBorder>
-__global__ void __launch_bounds__(kThreads) map_forward(NormInputs<T> in, Workspace work, T* out) {
+template <typename T, typename Out, int N, typename F, bool kBorder>
+__global__ void __launch_bounds__(kThreads)
+    map_forward(NormInputs<T> in, Workspace work, NormOutputs<Out> out) {
   const NormShape& shape = in.shape;
   const Extent extent(shape);
   const Place<N> place(shape);
@@ -249,11 +253,12 @@ __global__ void __launch_bounds__(kThreads) map_forward(NormInputs<T> in, Worksp
     if (channel >= place.channels) return;
     const ForwardMap<N> map(work, place.sample * place.channels + channel);
     const Column<const T> x = column(shape, in.a, in.b, place.sample, channel);
-    T* const y = out + place.sample * shape.out_cells() * place.channels + channel;
+    Out* const y = out.out + place.sample * shape.out_cells() * place.channels + channel;
     const auto compute = [&](std::int64_t cell, float(&values)[N]) {
       load(x.first + cell * x.stride, values);
       for (int i = 0; i < N; ++i) {
-        values[i] = activate<F>((values[i] - map.centre[i]) * map.slope[i] + map.offset[i]);
+        values[i] =
+            held(out, activate<F>((values[i] - map.centre[i]) * map.slope[i] + map.offset[i]));
       }
     };
 #pragma unroll 4
@@ -490,22 +495,29 @@ std::int64_t norm_workspace_size(const NormShape& shape) {
   return shape.batch * shape.channels() * (5 + kGradientSums * slab_count(shape));
 }
 
-template <typename T>
-void norm_activation(const NormInputs<T>& in, const NormOutputs<T>& out, float* workspace,
-                     void* stream) {
+template <typename T, typename Out>
+void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float* workspace,
+                     void* stream, NormForm form) {
   if (is_empty(in.shape)) return;
+  const bool packs = fits_packs(in.shape.channels_a, in.a) &&
+                     fits_packs(in.shape.channels_b, in.b) && is_aligned(out.out);
+  if (form != NormForm::kPasses) {
+    const auto plan = packs ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
+    if (plan) return norm_in_clusters(in, out, *plan, stream);
+    if (form == NormForm::kCluster) {
+      throw std::invalid_argument("norm_activation: the shape does not fit clusters");
+    }
+  }
   const Workspace work(in.shape, workspace);
   const Grid grid(in.shape);
   const auto queue = static_cast<cudaStream_t>(stream);
-  const bool packs =
-      fits_packs(in.shape.channels_a, in.a, out.out) && fits_packs(in.shape.channels_b, in.b);
   with_options(
       in, packs,
       [&]<int N, typename F, bool kBorder>(std::integral_constant<int, N>, F,
                                            std::bool_constant<kBorder>) {
         add_moments<T, N><<<grid.slabs, kThreads, 0, queue>>>(in, work);
         close_statistics<T><<<grid.groups, kThreads, 0, queue>>>(in, work, out.mean, out.rstd);
-        map_forward<T, N, F, kBorder><<<grid.slabs, kThreads, 0, queue>>>(in, work, out.out);
+        map_forward<T, Out, N, F, kBorder><<<grid.slabs, kThreads, 0, queue>>>(in, work, out);
       });
   check_launch("norm_activation");
 }
@@ -533,9 +545,12 @@ void norm_activation_backward(const NormInputs<T>& in, const float* mean, const 
   check_launch("norm_activation_backward");
 }
 
-template void norm_activation(const NormInputs<float>&, const NormOutputs<float>&, float*, void*);
+template void norm_activation(const NormInputs<float>&, const NormOutputs<float>&, float*, void*,
+                              NormForm);
 template void norm_activation(const NormInputs<BFloat16>&, const NormOutputs<BFloat16>&, float*,
-                              void*);
+                              void*, NormForm);
+template void norm_activation(const NormInputs<BFloat16>&, const NormOutputs<Fp8>&, float*, void*,
+                              NormForm);
 template void norm_activation_backward(const NormInputs<float>&, const float*, const float*,
                                        const NormArrivals<float>&, const NormGradients<float>&,
                                        float*, void*);

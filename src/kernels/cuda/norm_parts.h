@@ -4,6 +4,8 @@
 
 #include <cuda_runtime.h>
 
+#include <type_traits>
+
 #include "kernels/border.h"
 #include "kernels/cuda/packs.h"
 #include "kernels/kernels.h"
@@ -72,6 +74,12 @@ __device__ Affine affine(const NormInputs<T>& in, std::int64_t sample, std::int6
   const float beta =
       in.film == nullptr ? 0.0f : in.film[(2 * sample + 1) * in.shape.channels() + c];
   return {in.scale[c] * gain, in.shift[c] * gain + beta};
+}
+
+// What `out` holds of an output.
+template <typename Out>
+__device__ float held(const NormOutputs<Out>& out, float value) {
+  return std::is_same_v<Out, Fp8> ? out.gain * value : value;
 }
 
 // The field of a sample, whose cells a 32-bit number counts: divisions of 64 bits are slow.
