@@ -39,23 +39,35 @@ struct DistanceArgs {
   double* out;  // [na, nb]
 };
 
-// Group norm, FiLM and activation as one map. x [batch, cells, C] is a [batch, cells, channels_a]
-// and b [batch, cells, channels_b] side by side, C = channels_a + channels_b; channels_b = 0 leaves
-// out b. Group g is the channels g C/groups ... (g + 1) C/groups - 1 of x, possibly of both
-// sources.
+// Group norm, FiLM and activation as one map. x [batch, height, width, C] is a [batch, height,
+// width, channels_a] and b [batch, height, width, channels_b] side by side, C = channels_a +
+// channels_b, plus bias; channels_b = 0 leaves out b. Group g is the channels g C/groups ...
+// (g + 1) C/groups - 1 of x, possibly of both sources.
 //   n = (x - mean) rstd,  out = f((scale n + shift) (1 + alpha) + beta)
 // with mean and rstd = 1/sqrt(variance + kNormEpsilon) over the cells and channels of a group in a
-// sample, and (alpha, beta) the halves of `film`; without film they are 0.
+// sample, and (alpha, beta) the halves of `film`; without film they are 0. With `border` the output
+// is surrounded by one cell of its periodic images, as pad_circular() does (border.h).
 inline constexpr double kNormEpsilon = 1e-5;
 
 struct NormShape {
-  std::int64_t batch, cells, channels_a, channels_b, groups;
+  std::int64_t batch, height, width, channels_a, channels_b, groups;
+  bool border = false;
+
+  SLIFT_HD std::int64_t cells() const { return height * width; }
   SLIFT_HD std::int64_t channels() const { return channels_a + channels_b; }
+  SLIFT_HD std::int64_t out_height() const { return height + (border ? 2 : 0); }
+  SLIFT_HD std::int64_t out_width() const { return width + (border ? 2 : 0); }
+  SLIFT_HD std::int64_t out_cells() const { return out_height() * out_width(); }
 };
 
 // The bits of a number of the format bfloat16, for CUDA alone.
 struct BFloat16 {
   std::uint16_t bits;
+};
+
+// The same of e4m3: 4 bits of exponent, 3 of mantissa, up to 448.
+struct Fp8 {
+  std::uint8_t bits;
 };
 
 // `T` is the type of the fields, float or BFloat16; all else is float32.
@@ -65,24 +77,36 @@ struct NormInputs {
   Activation f;
   const T* a;
   const T* b;          // null if channels_b = 0
+  const float* bias;   // [C] or null
   const float* scale;  // [C]
   const float* shift;  // [C]
   const float* film;   // [batch, 2 C] or null
 };
 
-template <typename T>
+template <typename Out>
 struct NormOutputs {
-  T* out;       // [batch, cells, C]
-  float* mean;  // [batch, groups]; with rstd what backward needs besides the inputs
-  float* rstd;  // [batch, groups]
+  Out* out;        // [batch, out_height, out_width, C]
+  float* mean;     // [batch, groups]; with rstd what backward needs besides the inputs
+  float* rstd;     // [batch, groups]
+  float gain = 1;  // of Fp8 alone, which holds gain times the output, at most 448
+};
+
+// Gradients that come to backward: of `out`, and those that a and b have from elsewhere, to which
+// those through the norm are added.
+template <typename T>
+struct NormArrivals {
+  const T* out;  // [batch, out_height, out_width, C]; a cell's images add up
+  const T* a;    // [batch, height, width, channels_a] or null
+  const T* b;    // [batch, height, width, channels_b] or null
 };
 
 template <typename T>
 struct NormGradients {
-  T* a;          // [batch, cells, channels_a]
-  T* b;          // [batch, cells, channels_b], null if channels_b = 0
-  float* scale;  // [batch, C]: one row per sample, the caller adds them up
-  float* shift;  // [batch, C]: as scale
+  T* a;          // [batch, height, width, channels_a]
+  T* b;          // [batch, height, width, channels_b], null if channels_b = 0
+  float* bias;   // [batch, C]: one row per sample, the caller adds them up; null without bias
+  float* scale;  // [batch, C]: as bias
+  float* shift;  // [batch, C]: as bias
   float* film;   // [batch, 2 C], null without film
 };
 
@@ -112,7 +136,7 @@ void activation_backward(Activation f, std::int64_t n, const float* x, const flo
 void norm_activation(const NormInputs<float>& in, const NormPart& part,
                      const NormOutputs<float>& out);
 void norm_activation_backward(const NormInputs<float>& in, const NormPart& part, const float* mean,
-                              const float* rstd, const float* grad_out,
+                              const float* rstd, const NormArrivals<float>& arrivals,
                               const NormGradients<float>& grad);
 
 // A field surrounded by one cell of its periodic images, [batch, height + 2, width + 2, channels],
@@ -146,17 +170,22 @@ void draw_labels(const LabelArgs& args, void* stream);
 // The same; all pointers are device pointers.
 void squared_distances(const DistanceArgs& args, void* stream);
 
+// Two reads of the inputs and three launches, or one of each where a few groups of a sample fit
+// into the shared memory of a cluster of blocks (cuda/norm_cluster.h); kAuto takes what fits, and
+// kCluster throws std::invalid_argument where it does not. They differ by roundings.
+enum class NormForm { kAuto, kPasses, kCluster };
+
 // The same for all groups of all samples. `workspace` is norm_workspace_size() floats, aligned to
 // 16 bytes, that hold nothing before or after. A sample's bits do not depend on the rest of the
-// batch. Defined for the two types of fields.
+// batch. Defined for the two types of fields, and from BFloat16 to Fp8.
 std::int64_t norm_workspace_size(const NormShape& shape);
-template <typename T>
-void norm_activation(const NormInputs<T>& in, const NormOutputs<T>& out, float* workspace,
-                     void* stream);
+template <typename T, typename Out>
+void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float* workspace,
+                     void* stream, NormForm form = NormForm::kAuto);
 template <typename T>
 void norm_activation_backward(const NormInputs<T>& in, const float* mean, const float* rstd,
-                              const T* grad_out, const NormGradients<T>& grad, float* workspace,
-                              void* stream);
+                              const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
+                              float* workspace, void* stream);
 
 // The same for all `rows` of the output, those of all samples; images are added up in float32.
 template <typename T>

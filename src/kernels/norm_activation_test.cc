@@ -19,22 +19,25 @@ struct NormCase {
   std::int64_t batch, height, width, channels_a, channels_b, groups;
   bool film;
   Activation f;
-  double mean = 0.5;  // of a and b, whose deviation is 1
+  bool bias = false, border = false;
+  bool passed_a = false, passed_b = false;  // also used after the norm
+  double mean = 0.5;                        // of a and b, whose deviation is 1
 
   std::int64_t channels() const { return channels_a + channels_b; }
 };
 
 std::string describe(const NormCase& c) {
-  return fmt::format("{} x {} x {}, {} + {} channels, {} groups, film {}, {}", c.batch, c.height,
-                     c.width, c.channels_a, c.channels_b, c.groups, c.film,
-                     c.f == Activation::kSilu ? "silu" : "gelu");
+  return fmt::format(
+      "{} x {} x {}, {} + {} channels, {} groups, film {}, bias {}, border {}, passed {} {}, {}",
+      c.batch, c.height, c.width, c.channels_a, c.channels_b, c.groups, c.film, c.bias, c.border,
+      c.passed_a, c.passed_b, c.f == Activation::kSilu ? "silu" : "gelu");
 }
 
-// Inputs in the order of ops::norm_activation(); undefined where a case has none.
+// Undefined where a case has none.
 struct NormTensors {
-  Tensor a, b, scale, shift, film;
+  Tensor a, b, bias, scale, shift, film;
 
-  std::vector<Tensor*> all() { return {&a, &b, &scale, &shift, &film}; }
+  std::vector<Tensor*> all() { return {&a, &b, &bias, &scale, &shift, &film}; }
 };
 
 Tensor noise(const std::vector<std::int64_t>& shape, std::uint64_t index) {
@@ -67,6 +70,7 @@ NormTensors make_inputs(const NormCase& c) {
   if (c.channels_b > 0) {
     t.b = (noise({c.batch, c.channels_b, c.height, c.width}, 1) + c.mean).contiguous(last);
   }
+  if (c.bias) t.bias = noise({c.channels()}, 6);
   t.scale = 1 + 0.3 * noise({c.channels()}, 2);
   t.shift = 0.3 * noise({c.channels()}, 3);
   if (c.film) t.film = 0.3 * noise({c.batch, 2 * c.channels()}, 4);
@@ -87,13 +91,14 @@ NormTensors moved(NormTensors t, at::Device device, at::ScalarType type) {
   return t;
 }
 
-// out = f(film(norm(concat(a, b)))) in float64, element by element from the definition.
-std::vector<double> plain_reference(const NormCase& c, const NormTensors& t) {
+// out = f(film(norm(concat(a, b) + bias))) in float64, element by element from the definition.
+Tensor plain_reference(const NormCase& c, const NormTensors& t) {
   const std::int64_t channels = c.channels(), cells = c.height * c.width;
-  const Tensor x = (t.b.defined() ? at::cat({t.a, t.b}, 1) : t.a)
-                       .to(at::kDouble)
-                       .contiguous()
-                       .view({c.batch, channels, cells});
+  Tensor x = (t.b.defined() ? at::cat({t.a, t.b}, 1) : t.a)
+                 .to(at::kDouble)
+                 .contiguous()
+                 .view({c.batch, channels, cells});
+  if (c.bias) x = x + t.bias.to(at::kDouble).view({1, channels, 1});
   const auto values = x.accessor<double, 3>();
   const std::int64_t width = channels / c.groups;
   std::vector<double> out;
@@ -118,33 +123,49 @@ std::vector<double> plain_reference(const NormCase& c, const NormTensors& t) {
       }
     }
   }
-  return out;
+  const Tensor field = at::tensor(out, at::kDouble).view({c.batch, channels, c.height, c.width});
+  return c.border ? at::pad(field, {1, 1, 1, 1}, "circular") : field;
 }
 
-Tensor apply(const NormCase& c, const NormTensors& t) {
-  return ops::norm_activation(c.f, c.groups, t.a, t.b, t.scale, t.shift, t.film);
+ops::Normed apply(const NormCase& c, const NormTensors& t) {
+  return ops::norm_activation({.f = c.f,
+                               .groups = c.groups,
+                               .a = t.a,
+                               .b = t.b,
+                               .bias = t.bias,
+                               .scale = t.scale,
+                               .shift = t.shift,
+                               .film = t.film,
+                               .border = c.border});
 }
 
-// Both activations, with and without film, for: one and two sources, groups within a source and
-// across the border, cells fewer and more than a block, a single cell, one channel per group. Once:
-// sizes at which CUDA threads take turns.
+// All that may be left out, in all combinations, for: one and two sources, groups of 1, 3 and 8
+// channels, within a source and across the border of both, sides of one cell, cells fewer and more
+// than a block. Once: sizes at which CUDA threads take turns.
 std::vector<NormCase> cases() {
+  const std::vector<NormCase> shapes = {
+      {3, 5, 7, 8, 0, 8, false, Activation::kGelu},  {2, 5, 7, 24, 0, 8, false, Activation::kGelu},
+      {2, 1, 1, 24, 0, 8, false, Activation::kGelu}, {1, 1, 1, 8, 0, 8, false, Activation::kGelu},
+      {2, 7, 1, 16, 8, 3, false, Activation::kGelu}, {2, 1, 5, 9, 15, 8, false, Activation::kGelu},
+      {3, 5, 7, 7, 17, 4, false, Activation::kGelu},    // 6 channels a group: the second straddles
+      {1, 9, 13, 24, 8, 2, false, Activation::kGelu}};  // 16: straddles, more than a vector
   std::vector<NormCase> all;
-  for (const Activation f : {Activation::kGelu, Activation::kSilu}) {
-    for (const bool film : {false, true}) {
-      all.push_back({3, 5, 7, 8, 0, 8, film, f});
-      all.push_back({2, 5, 7, 24, 0, 8, film, f});
-      all.push_back({2, 1, 1, 24, 0, 8, film, f});
-      all.push_back({1, 1, 1, 8, 0, 8, film, f});
-      all.push_back({2, 5, 7, 16, 8, 8, film, f});
-      all.push_back({3, 5, 7, 7, 17, 4, film, f});    // 6 channels a group: the second straddles
-      all.push_back({1, 9, 13, 20, 12, 2, film, f});  // 16: straddles, more than a vector
+  for (unsigned mask = 0; mask < 32; ++mask) {
+    for (NormCase c : shapes) {
+      c.film = mask & 1;
+      c.bias = mask & 2;
+      c.border = mask & 4;
+      c.passed_a = mask & 8;
+      c.passed_b = (mask & 16) && c.channels_b > 0;
+      if ((mask & 16) && c.channels_b == 0) c.f = Activation::kSilu;
+      if ((mask + static_cast<unsigned>(c.width)) % 3 == 0) c.f = Activation::kSilu;
+      all.push_back(c);
     }
   }
-  all.push_back({1, 70, 70, 8, 0, 4, true, Activation::kGelu});    // cells of several blocks
-  all.push_back({1, 10, 13, 512, 0, 2, true, Activation::kGelu});  // and of threads that close sums
-  all.push_back({2, 4, 5, 1032, 1024, 257, true, Activation::kGelu});  // channels: packs
-  all.push_back({2, 1, 3, 301, 0, 1, true, Activation::kSilu});        // channels: one by one
+  all.push_back({1, 70, 70, 8, 0, 4, true, Activation::kGelu, true, true});  // several blocks
+  all.push_back({1, 10, 13, 512, 0, 2, true, Activation::kGelu, true});      // and closing threads
+  all.push_back({2, 4, 5, 1032, 1024, 257, true, Activation::kGelu, true, true});  // packs
+  all.push_back({2, 1, 3, 301, 0, 1, true, Activation::kSilu, true});  // channels one by one
   return all;
 }
 
@@ -153,11 +174,10 @@ class NormOnDevice : public testing::TestWithParam<at::Device> {};
 TEST_P(NormOnDevice, ForwardAgreesWithTheDefinition) {
   for (const NormCase& c : cases()) {
     const NormTensors inputs = rounded(make_inputs(c));
-    const Tensor want = at::tensor(plain_reference(c, inputs), at::kDouble)
-                            .view({c.batch, c.channels(), c.height, c.width});
+    const Tensor want = plain_reference(c, inputs);
     const double scale = 1 + want.abs().max().item<double>();
     for (const Type& type : types(GetParam())) {
-      const Tensor out = apply(c, moved(inputs, GetParam(), type.name));
+      const Tensor out = apply(c, moved(inputs, GetParam(), type.name)).out;
       ASSERT_EQ(out.sizes(), want.sizes()) << describe(c);
       EXPECT_EQ(out.scalar_type(), type.name);
       EXPECT_LT((out.to(at::kCPU, at::kDouble) - want).abs().max().item<double>(),
@@ -169,15 +189,25 @@ TEST_P(NormOnDevice, ForwardAgreesWithTheDefinition) {
 
 Tensor output_weights(at::IntArrayRef shape) { return rounded(noise(shape.vec(), 9)); }
 
-// Gradients of sum(weight out) with respect to each input, in the given type.
+// sum(weight out), and the same of a and b where a case uses them after the norm.
+Tensor weighted(const NormCase& c, const ops::Normed& y) {
+  const auto sum = [](const Tensor& x) {
+    return (x * output_weights(x.sizes()).to(x.device(), x.scalar_type())).sum();
+  };
+  Tensor loss = sum(y.out);
+  if (c.passed_a) loss = loss + sum(y.a);
+  if (c.passed_b) loss = loss + sum(y.b);
+  return loss;
+}
+
+// Gradients of weighted() with respect to each input, in the given type.
 std::vector<Tensor> gradients(const NormCase& c, const NormTensors& inputs, at::Device device,
                               at::ScalarType type) {
   NormTensors t = moved(inputs, device, type);
   for (Tensor* p : t.all()) {
     if (p->defined()) *p = p->detach().requires_grad_();
   }
-  const Tensor out = apply(c, t);
-  (out * output_weights(out.sizes()).to(device, type)).sum().backward();
+  weighted(c, apply(c, t)).backward();
   std::vector<Tensor> result;
   for (const Tensor* p : t.all()) {
     result.push_back(p->defined() ? p->grad().to(at::kCPU, at::kDouble) : Tensor());
@@ -186,12 +216,16 @@ std::vector<Tensor> gradients(const NormCase& c, const NormTensors& inputs, at::
 }
 
 TEST_P(NormOnDevice, GradientsAgreeWithFloat64) {
-  const char* names[] = {"a", "b", "scale", "shift", "film"};
+  const char* names[] = {"a", "b", "bias", "scale", "shift", "film"};
   for (const NormCase& c : cases()) {
     const NormTensors t = rounded(make_inputs(c));
     const auto want = gradients(c, t, at::kCPU, at::kDouble);
     // Alone in its group a value has norm 0, whatever it and its scale are, and rstd is 316.
     const bool alone = c.height * c.width * c.channels() == c.groups;
+    // The norm takes the bias out of a group of one channel.
+    const auto vanishes = [&](std::size_t i) {
+      return alone || (i == 2 && c.channels() == c.groups);
+    };
     for (const Type& type : types(GetParam())) {
       const auto got = gradients(c, t, GetParam(), type.name);
       for (std::size_t i = 0; i < got.size(); ++i) {
@@ -200,22 +234,19 @@ TEST_P(NormOnDevice, GradientsAgreeWithFloat64) {
         EXPECT_LT((got[i] - want[i]).abs().max().item<double>(),
                   type.tolerance * (1 + scale) * (alone ? 100 : 1))
             << names[i] << " " << describe(c) << " " << type.name;
-        EXPECT_TRUE(alone || scale > 1e-2) << names[i] << " " << describe(c);
+        EXPECT_TRUE(vanishes(i) || scale > 1e-2) << names[i] << " " << describe(c);
       }
     }
   }
 }
 
 TEST_P(NormOnDevice, ALargeMeanCostsNoAccuracyBeyondThatOfTheData) {
-  const NormCase c{2, 16, 16, 24, 8, 8, true, Activation::kGelu, /*mean=*/1000};
+  NormCase c{2, 16, 16, 24, 8, 8, true, Activation::kGelu, /*bias=*/true};
+  c.mean = 1000;
   const NormTensors t = make_inputs(c);
-  const Tensor got = apply(c, moved(t, GetParam(), at::kFloat)).to(at::kCPU, at::kDouble);
+  const Tensor got = apply(c, moved(t, GetParam(), at::kFloat)).out.to(at::kCPU, at::kDouble);
   // The spacing of floats at 1000 is 6e-5, and so is that of their rounded mean.
-  EXPECT_LT((got.contiguous().flatten() - at::tensor(plain_reference(c, t), at::kDouble))
-                .abs()
-                .max()
-                .item<double>(),
-            2e-4);
+  EXPECT_LT((got - plain_reference(c, t)).abs().max().item<double>(), 2e-4);
 }
 
 TEST_P(NormOnDevice, ConstantFieldsGiveTheShift) {
@@ -223,32 +254,55 @@ TEST_P(NormOnDevice, ConstantFieldsGiveTheShift) {
   NormTensors t = make_inputs(c);
   t.a.fill_(123.456f);
   const Tensor want = at::silu(t.shift).view({1, 8, 1, 1}).expand({1, 8, 4, 4});
-  EXPECT_TRUE(at::allclose(apply(c, moved(t, GetParam(), at::kFloat)).cpu(), want, 1e-6, 1e-6));
+  EXPECT_TRUE(at::allclose(apply(c, moved(t, GetParam(), at::kFloat)).out.cpu(), want, 1e-6, 1e-6));
 }
 
 TEST_P(NormOnDevice, BitsDependNeitherOnTheRunNorOnTheLayoutNorOnTheBatch) {
-  for (const NormCase& c : {NormCase{2, 30, 40, 40, 24, 8, true, Activation::kGelu},
-                            NormCase{2, 9, 7, 7, 17, 4, true, Activation::kGelu}}) {
+  for (const NormCase& c :
+       {NormCase{2, 30, 40, 40, 24, 8, true, Activation::kGelu},
+        NormCase{2, 30, 40, 40, 24, 8, true, Activation::kGelu, true, true, true, true},
+        NormCase{2, 9, 7, 7, 17, 4, true, Activation::kGelu, true, true, true, true}}) {
     for (const Type& type : types(GetParam())) {
       if (type.name == at::kDouble) continue;
       const NormTensors t = moved(make_inputs(c), GetParam(), type.name);
-      const Tensor out = apply(c, t);
+      const Tensor out = apply(c, t).out;
       EXPECT_TRUE(out.is_contiguous(at::MemoryFormat::ChannelsLast));
       const std::vector<Tensor> slopes = gradients(c, t, GetParam(), type.name);
       NormTensors rows = t;  // row-major
       rows.a = t.a.contiguous();
       rows.b = t.b.contiguous();
-      EXPECT_TRUE(at::equal(apply(c, t), out));
-      EXPECT_TRUE(at::equal(apply(c, rows), out));
+      EXPECT_TRUE(at::equal(apply(c, t).out, out));
+      EXPECT_TRUE(at::equal(apply(c, rows).out, out));
       const std::vector<Tensor> again = gradients(c, rows, GetParam(), type.name);
       for (std::size_t i = 0; i < slopes.size(); ++i) {
+        if (!slopes[i].defined()) continue;
         EXPECT_TRUE(at::equal(again[i], slopes[i])) << describe(c) << " " << i;
       }
       NormTensors last = t;
       for (Tensor* p : {&last.a, &last.b, &last.film}) *p = p->narrow(0, 1, 1);
-      EXPECT_TRUE(at::equal(apply(c, last), out.narrow(0, 1, 1)));
+      EXPECT_TRUE(at::equal(apply(c, last).out, out.narrow(0, 1, 1)));
     }
   }
+}
+
+TEST_P(NormOnDevice, SourcesPassThrough) {
+  const NormCase c{2, 3, 4, 8, 16, 8, true, Activation::kGelu};
+  NormTensors t = moved(make_inputs(c), GetParam(), at::kFloat);
+  for (Tensor* p : {&t.a, &t.b, &t.scale}) p->requires_grad_();
+  const ops::Normed y = apply(c, t);
+  EXPECT_EQ(y.a.data_ptr(), t.a.data_ptr());  // no copies
+  EXPECT_EQ(y.b.data_ptr(), t.b.data_ptr());
+  EXPECT_EQ(y.a.grad_fn(), y.out.grad_fn());  // so that autograd leaves the sum to the kernel
+  EXPECT_EQ(y.b.grad_fn(), y.out.grad_fn());
+  // A norm whose result is not used.
+  (2 * y.a).sum().backward();
+  EXPECT_TRUE(at::equal(t.a.grad(), at::full_like(t.a, 2)));
+  EXPECT_FALSE(t.b.grad().defined());
+  EXPECT_FALSE(t.scale.grad().defined());
+  NormCase single = c;
+  single.channels_a = 24;
+  single.channels_b = 0;
+  EXPECT_FALSE(apply(single, moved(make_inputs(single), GetParam(), at::kFloat)).b.defined());
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, NormOnDevice, testing::ValuesIn(test_devices()),
@@ -259,19 +313,10 @@ INSTANTIATE_TEST_SUITE_P(Devices, NormOnDevice, testing::ValuesIn(test_devices()
 // float64 goes LibTorch's way: this holds that way, which the gradients above are measured by,
 // to the definition.
 TEST(NormActivation, GradientsAgreeWithDifferences) {
-  const NormCase c{2, 2, 3, 5, 7, 3, true, Activation::kGelu};
+  const NormCase c{2, 2, 3, 5, 7, 3, true, Activation::kGelu, true, true};
   NormTensors t = make_inputs(c);
   const std::vector<Tensor> slopes = gradients(c, t, at::kCPU, at::kFloat);
-  const std::vector<double> weight = [&] {
-    const Tensor w = output_weights({c.batch, c.channels(), c.height, c.width}).to(at::kDouble);
-    return std::vector<double>(w.data_ptr<double>(), w.data_ptr<double>() + w.numel());
-  }();
-  const auto loss = [&] {
-    const std::vector<double> out = plain_reference(c, t);
-    double sum = 0;
-    for (std::size_t i = 0; i < out.size(); ++i) sum += weight[i] * out[i];
-    return sum;
-  };
+  const auto loss = [&] { return weighted(c, {plain_reference(c, t), t.a, t.b}).item<double>(); };
   for (Tensor* p : t.all()) *p = p->to(at::kDouble).contiguous();
   const double h = 1e-5;
   for (std::size_t k = 0; k < slopes.size(); ++k) {
@@ -290,15 +335,15 @@ TEST(NormActivation, GradientsAgreeWithDifferences) {
 }
 
 TEST(NormActivation, BitsDoNotDependOnThreads) {
-  const NormCase c{2, 9, 7, 40, 24, 8, true, Activation::kGelu};
+  const NormCase c{2, 9, 7, 40, 24, 8, true, Activation::kGelu, true, true};
   const NormTensors t = make_inputs(c);
   const int before = at::get_num_threads();
   at::set_num_threads(1);
-  const Tensor out = apply(c, t);
+  const Tensor out = apply(c, t).out;
   const std::vector<Tensor> slopes = gradients(c, t, at::kCPU, at::kFloat);
   for (const int threads : {2, 7}) {  // with 7 the groups are divided, too
     at::set_num_threads(threads);
-    EXPECT_TRUE(at::equal(apply(c, t), out)) << threads;
+    EXPECT_TRUE(at::equal(apply(c, t).out, out)) << threads;
     const std::vector<Tensor> again = gradients(c, t, at::kCPU, at::kFloat);
     for (std::size_t i = 0; i < slopes.size(); ++i) {
       EXPECT_TRUE(at::equal(again[i], slopes[i])) << threads << " " << i;
@@ -319,6 +364,7 @@ TEST(NormActivation, ShapesThatDoNotFitAreABugOfTheCaller) {
   EXPECT_THROW(apply(c, with(&NormTensors::b, at::zeros({2, 8, 4, 3}))), c10::Error);
   EXPECT_THROW(apply(c, with(&NormTensors::b, {})), c10::Error);
   EXPECT_THROW(apply(c, with(&NormTensors::scale, at::zeros({8}))), c10::Error);
+  EXPECT_THROW(apply(c, with(&NormTensors::bias, at::zeros({8}))), c10::Error);
   EXPECT_THROW(apply(c, with(&NormTensors::film, at::zeros({2, 16}))), c10::Error);
   EXPECT_THROW(apply(c, with(&NormTensors::film, at::zeros({2, 32}, at::kDouble))), c10::Error);
   NormCase odd = c;

@@ -40,15 +40,15 @@ Tensor add_rows(const Tensor& x) {
 }
 
 // What the kernels read, in ops.h's shapes, dense; the fields channels-last, all else float32.
-// Autograd takes no undefined tensors: without a second source `b` has no channels, without FiLM
-// `film` no columns.
+// Autograd takes no undefined tensors: what is left out has no channels, columns or elements.
 struct Operands {
   kernels::Activation f;
   std::int64_t groups;
-  Tensor a, b, scale, shift, film;
+  bool border;
+  Tensor a, b, bias, scale, shift, film;
 
   kernels::NormShape shape() const {
-    return {a.size(0), a.size(2) * a.size(3), a.size(1), b.size(1), groups};
+    return {a.size(0), a.size(2), a.size(3), a.size(1), b.size(1), groups, border};
   }
   template <typename T>
   kernels::NormInputs<T> inputs() const {
@@ -56,6 +56,7 @@ struct Operands {
             f,
             data_of<T>(a),
             data_of<T>(b),
+            data_of<float>(bias),
             data_of<float>(scale),
             data_of<float>(shift),
             data_of<float>(film)};
@@ -71,13 +72,23 @@ struct Results {
   }
 };
 
+// Of backward; a and b without elements if nothing arrives there.
+struct Arrivals {
+  Tensor out, a, b;
+
+  template <typename T>
+  kernels::NormArrivals<T> arrivals() const {
+    return {data_of<T>(out), data_of<T>(a), data_of<T>(b)};
+  }
+};
+
 struct Slopes {
-  Tensor a, b, scale, shift, film;
+  Tensor a, b, bias, scale, shift, film;
 
   template <typename T>
   kernels::NormGradients<T> gradients() const {
-    return {data_of<T>(a), data_of<T>(b), data_of<float>(scale), data_of<float>(shift),
-            data_of<float>(film)};
+    return {data_of<T>(a),         data_of<T>(b),         data_of<float>(bias),
+            data_of<float>(scale), data_of<float>(shift), data_of<float>(film)};
   }
 };
 
@@ -99,7 +110,7 @@ void run_forward(const Operands& x, const Results& y) {
                 });
 }
 
-void run_backward(const Operands& x, const Results& y, const Tensor& grad_out,
+void run_backward(const Operands& x, const Results& y, const Arrivals& arrivals,
                   const Slopes& slopes) {
   const auto* mean = data_of<float>(y.mean);
   const auto* rstd = data_of<float>(y.rstd);
@@ -108,90 +119,138 @@ void run_backward(const Operands& x, const Results& y, const Tensor& grad_out,
     const Tensor workspace =
         at::empty({kernels::cuda::norm_workspace_size(x.shape())}, x.scale.options());
     with_field_type(x.a, [&]<typename T>(T) {
-      kernels::cuda::norm_activation_backward<T>(x.inputs<T>(), mean, rstd, data_of<T>(grad_out),
-                                                 slopes.gradients<T>(), data_of<float>(workspace),
-                                                 current_stream());
+      kernels::cuda::norm_activation_backward(x.inputs<T>(), mean, rstd, arrivals.arrivals<T>(),
+                                              slopes.gradients<T>(), data_of<float>(workspace),
+                                              current_stream());
     });
     return;
   }
 #endif
-  for_each_part(x.shape(), [&, in = x.inputs<float>(), of_in = slopes.gradients<float>(),
-                            of_out = data_of<float>(grad_out)](const kernels::NormPart& part) {
-    kernels::cpu::norm_activation_backward(in, part, mean, rstd, of_out, of_in);
+  for_each_part(x.shape(), [&, in = x.inputs<float>(), from = arrivals.arrivals<float>(),
+                            to = slopes.gradients<float>()](const kernels::NormPart& part) {
+    kernels::cpu::norm_activation_backward(in, part, mean, rstd, from, to);
   });
 }
 
-// Our kernels in autograd's terms. Keeps the inputs and the statistics for backward.
+// Our kernels in autograd's terms: a, b, bias, scale, shift, film -> out, a, b. Keeps the inputs
+// and the statistics for backward.
 struct NormActivate : torch::autograd::Function<NormActivate> {
-  static Tensor forward(torch::autograd::AutogradContext* context, kernels::Activation f,
-                        std::int64_t groups, const Tensor& a, const Tensor& b, const Tensor& scale,
-                        const Tensor& shift, const Tensor& film) {
-    const Operands x{f, groups, a, b, scale, shift, film};
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
+                                                kernels::Activation f, std::int64_t groups,
+                                                bool border, const Tensor& a, const Tensor& b,
+                                                const Tensor& bias, const Tensor& scale,
+                                                const Tensor& shift, const Tensor& film) {
+    const Operands x{f, groups, border, a, b, bias, scale, shift, film};
+    const kernels::NormShape shape = x.shape();
     const Results y{
-        at::empty({a.size(0), a.size(1) + b.size(1), a.size(2), a.size(3)}, a.options(), kLayout),
-        at::empty({a.size(0), groups}, scale.options()),
-        at::empty({a.size(0), groups}, scale.options())};
+        at::empty({shape.batch, shape.channels(), shape.out_height(), shape.out_width()},
+                  a.options(), kLayout),
+        at::empty({shape.batch, groups}, scale.options()),
+        at::empty({shape.batch, groups}, scale.options())};
     run_forward(x, y);
-    context->save_for_backward({a, b, scale, shift, film, y.mean, y.rstd});
+    context->save_for_backward({a, b, bias, scale, shift, film, y.mean, y.rstd});
+    context->set_materialize_grads(false);
     context->saved_data["activation"] = static_cast<std::int64_t>(f);
     context->saved_data["groups"] = groups;
-    return y.out;
+    context->saved_data["border"] = border;
+    return {y.out, a, b};
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
+    const Tensor none;
+    if (!grads[0].defined()) {
+      return {none, none, none, grads[1], grads[2], none, none, none, none};
+    }
     const torch::autograd::variable_list saved = context->get_saved_variables();
-    const auto f = static_cast<kernels::Activation>(context->saved_data["activation"].toInt());
-    const Operands x{
-        f, context->saved_data["groups"].toInt(), saved[0], saved[1], saved[2], saved[3], saved[4]};
-    const Tensor rows = at::empty({x.a.size(0), x.scale.size(0)}, x.scale.options());
-    const Slopes slopes{at::empty_like(x.a), at::empty_like(x.b), rows, at::empty_like(rows),
-                        at::empty_like(x.film)};
-    run_backward(x, {{}, saved[5], saved[6]}, grads[0].contiguous(kLayout), slopes);
-    return {
-        Tensor(),   Tensor(), slopes.a, slopes.b, add_rows(slopes.scale), add_rows(slopes.shift),
-        slopes.film};
+    const Operands x{static_cast<kernels::Activation>(context->saved_data["activation"].toInt()),
+                     context->saved_data["groups"].toInt(),
+                     context->saved_data["border"].toBool(),
+                     saved[0],
+                     saved[1],
+                     saved[2],
+                     saved[3],
+                     saved[4],
+                     saved[5]};
+    const auto dense = [&](const Tensor& grad) {
+      return grad.defined() ? grad.contiguous(kLayout) : at::empty({0}, x.a.options());
+    };
+    const auto rows = [&](const Tensor& parameter) {
+      return at::empty({x.a.size(0), parameter.size(0)}, parameter.options());
+    };
+    const Slopes slopes{at::empty_like(x.a), at::empty_like(x.b), rows(x.bias),
+                        rows(x.scale),       rows(x.shift),       at::empty_like(x.film)};
+    run_backward(x, {none, saved[6], saved[7]}, {dense(grads[0]), dense(grads[1]), dense(grads[2])},
+                 slopes);
+    return {none,
+            none,
+            none,
+            slopes.a,
+            slopes.b,
+            add_rows(slopes.bias),
+            add_rows(slopes.scale),
+            add_rows(slopes.shift),
+            slopes.film};
   }
 };
 
 // The same by LibTorch's own functions.
-Tensor compose(kernels::Activation f, std::int64_t groups, const Tensor& x, const Tensor& scale,
-               const Tensor& shift, const Tensor& film) {
-  Tensor h = at::group_norm(x, groups, scale.to(x.scalar_type()), shift.to(x.scalar_type()),
-                            kernels::kNormEpsilon);
-  if (film.defined()) {
-    const std::vector<Tensor> parts = film.view({x.size(0), -1, 1, 1}).chunk(2, 1);
+Tensor compose(const NormArgs& args) {
+  Tensor h = args.b.defined() ? at::cat({args.a, args.b}, 1) : args.a;
+  const at::ScalarType type = h.scalar_type();
+  if (args.bias.defined()) h = h + args.bias.to(type).view({1, -1, 1, 1});
+  h = at::group_norm(h, args.groups, args.scale.to(type), args.shift.to(type),
+                     kernels::kNormEpsilon);
+  if (args.film.defined()) {
+    const std::vector<Tensor> parts = args.film.view({h.size(0), -1, 1, 1}).chunk(2, 1);
     h = at::addcmul(parts[1], h, 1 + parts[0]);
   }
-  return f == kernels::Activation::kSilu ? at::silu(h) : at::gelu(h, "tanh");
+  h = args.f == kernels::Activation::kSilu ? at::silu(h) : at::gelu(h, "tanh");
+  return args.border ? pad_circular(h) : h;
+}
+
+void check(const NormArgs& args) {
+  expect_shape(args.a, {kAny, kAny, kAny, kAny}, "norm_activation: a");
+  const std::int64_t batch = args.a.size(0);
+  std::int64_t channels = args.a.size(1);
+  if (args.b.defined()) {
+    expect_shape(args.b, {batch, kAny, args.a.size(2), args.a.size(3)}, "norm_activation: b");
+    channels += args.b.size(1);
+  }
+  expect_shape(args.scale, {channels}, "norm_activation: scale");
+  expect_shape(args.shift, {channels}, "norm_activation: shift");
+  if (args.bias.defined()) expect_shape(args.bias, {channels}, "norm_activation: bias");
+  if (args.film.defined()) expect_shape(args.film, {batch, 2 * channels}, "norm_activation: film");
+  TORCH_CHECK(args.groups > 0 && channels % args.groups == 0,
+              "norm_activation: groups must divide channels");
+  for (const Tensor& t : {args.b, args.film}) {
+    TORCH_CHECK(!t.defined() || t.scalar_type() == args.a.scalar_type(),
+                "norm_activation: a, b and film must have one type");
+  }
+  for (const Tensor& t : {args.b, args.bias, args.scale, args.shift, args.film}) {
+    TORCH_CHECK(!t.defined() || t.device() == args.a.device(),
+                "norm_activation: tensors must be on one device");
+  }
 }
 
 }  // namespace
 
-Tensor norm_activation(kernels::Activation f, std::int64_t groups, const Tensor& a, const Tensor& b,
-                       const Tensor& scale, const Tensor& shift, const Tensor& film) {
-  expect_shape(a, {kAny, kAny, kAny, kAny}, "norm_activation: a");
-  const std::int64_t batch = a.size(0);
-  if (b.defined()) expect_shape(b, {batch, kAny, a.size(2), a.size(3)}, "norm_activation: b");
-  const std::int64_t channels = a.size(1) + (b.defined() ? b.size(1) : 0);
-  expect_shape(scale, {channels}, "norm_activation: scale");
-  expect_shape(shift, {channels}, "norm_activation: shift");
-  if (film.defined()) expect_shape(film, {batch, 2 * channels}, "norm_activation: film");
-  TORCH_CHECK(groups > 0 && channels % groups == 0, "norm_activation: groups must divide channels");
-  if (!has_cpu_kernel(a) && !has_cuda_kernel(a)) {
-    return compose(f, groups, b.defined() ? at::cat({a, b}, 1) : a, scale, shift, film);
-  }
-  for (const Tensor& t : {b, film}) {
-    TORCH_CHECK(!t.defined() || (t.scalar_type() == a.scalar_type() && t.device() == a.device()),
-                "norm_activation: a, b and film must have one type and device");
-  }
-  TORCH_CHECK(scale.device() == a.device() && shift.device() == a.device(),
-              "norm_activation: tensors must be on one device");
-  const auto parameter = [](const Tensor& t) { return t.to(at::kFloat).contiguous(); };
+Normed norm_activation(const NormArgs& args) {
+  check(args);
+  const Tensor& a = args.a;
+  if (!has_cpu_kernel(a) && !has_cuda_kernel(a)) return {compose(args), a, args.b};
   const Tensor nothing = a.narrow(1, 0, 0).detach();
-  return NormActivate::apply(
-      f, groups, a.contiguous(kLayout), (b.defined() ? b : nothing).contiguous(kLayout),
-      parameter(scale), parameter(shift), parameter(film.defined() ? film : nothing.flatten(1)));
+  const auto field = [&](const Tensor& t) {
+    return (t.defined() ? t : nothing).contiguous(kLayout);
+  };
+  const auto parameter = [&](const Tensor& t) {
+    return (t.defined() ? t : nothing.flatten()).to(at::kFloat).contiguous();
+  };
+  const Tensor film = args.film.defined() ? args.film : nothing.flatten(1);
+  const torch::autograd::variable_list y = NormActivate::apply(
+      args.f, args.groups, args.border, field(a), field(args.b), parameter(args.bias),
+      parameter(args.scale), parameter(args.shift), parameter(film));
+  return {y[0], y[1], args.b.defined() ? y[2] : Tensor()};
 }
 
 }  // namespace slift::ops

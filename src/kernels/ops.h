@@ -22,14 +22,32 @@ Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor&
 // all contiguous, on one device. Does not depend on the number of threads.
 void add_squared_distances(const Tensor& a, const Tensor& b, Tensor& out);
 
-// Group norm, FiLM and activation of a and b side by side, as kernels.h says, with autograd:
-// a [B, channels_a, H, W], b [B, channels_b, H, W] or undefined, scale and shift [C], film [B, 2 C]
-// or undefined -> [B, C, H, W]. a, b and film share a type, which is the result's; scale and shift
-// may be wider. Our kernels for float32 on the CPU, where results do not depend on the number of
-// threads, and for float32 and bfloat16 on CUDA: channels-last, the same bits every time.
-// LibTorch's functions elsewhere.
-Tensor norm_activation(kernels::Activation f, std::int64_t groups, const Tensor& a, const Tensor& b,
-                       const Tensor& scale, const Tensor& shift, const Tensor& film);
+// Of norm_activation(): what kernels.h says, with C = channels_a + channels_b. a, b and film share
+// a type, which is the result's; bias, scale and shift may be wider. Those with a default may be
+// left out.
+struct NormArgs {
+  kernels::Activation f;
+  std::int64_t groups;
+  Tensor a;             // [B, channels_a, H, W]
+  Tensor b = {};        // [B, channels_b, H, W]
+  Tensor bias = {};     // [C]
+  Tensor scale, shift;  // [C]
+  Tensor film = {};     // [B, 2 C]
+  bool border = false;
+};
+
+// a and b hold the values that went in, b undefined if it was. What uses them after the norm should
+// take them from here: backward then adds the gradients that arrive that way while it writes its
+// own, instead of autograd in a pass of its own.
+struct Normed {
+  Tensor out;  // [B, C, H, W], or [B, C, H + 2, W + 2] with border
+  Tensor a, b;
+};
+
+// Group norm, FiLM and activation of a and b side by side, with autograd. Our kernels for float32
+// on the CPU, where results do not depend on the number of threads, and for float32 and bfloat16 on
+// CUDA: channels-last, the same bits every time. LibTorch's functions elsewhere.
+Normed norm_activation(const NormArgs& args);
 
 // Surrounds a periodic field by one cell of its images, with autograd: [B, C, H, W] -> [B, C, H +
 // 2, W + 2], channels-last. Our kernels where norm_activation() has them, LibTorch's copies

@@ -63,7 +63,14 @@ void NormActivation::initialise(std::uint64_t, std::uint64_t) {
 }
 
 Tensor NormActivation::forward(const Tensor& x, const Tensor& skip, const Tensor& film) const {
-  return ops::norm_activation(activation_, kGroups, x, skip, scale_, shift_, film);
+  return ops::norm_activation({.f = activation_,
+                               .groups = kGroups,
+                               .a = x,
+                               .b = skip,
+                               .scale = scale_,
+                               .shift = shift_,
+                               .film = film})
+      .out;
 }
 
 Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {

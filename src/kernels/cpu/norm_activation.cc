@@ -1,11 +1,12 @@
 // All loops run over the channels of a row inside, which lie side by side, and over cells outside.
 // What differs between channels is first brought into coefficients per channel, so that the loops
-// know neither groups nor FiLM.
+// know neither groups nor bias nor FiLM.
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <vector>
 
+#include "kernels/border.h"
 #include "kernels/cpu/activation_math.h"
 #include "kernels/kernels.h"
 
@@ -21,14 +22,15 @@ struct Columns {
 // A part of the work with the sizes that follow from it; channels are first <= c < last.
 struct Work {
   Work(const NormInputs<float>& in, const NormPart& part)
-      : cells(in.shape.cells),
+      : shape(in.shape),
+        cells(in.shape.cells()),
         channels(in.shape.channels()),
         width(channels / in.shape.groups),
         first(part.first_group * width),
         last(first + part.groups * width),
         first_group(part.sample * in.shape.groups + part.first_group),
         row(part.sample * channels),
-        out_offset(row * cells) {
+        out_offset(row * in.shape.out_cells()) {
     const std::int64_t of_a = in.shape.channels_a, of_b = in.shape.channels_b;
     if (first < of_a) {
       a = {first, std::min(last, of_a) - first, part.sample * cells * of_a + first, of_a};
@@ -41,9 +43,21 @@ struct Work {
   // The index of channel c's group among those of all samples.
   std::int64_t group(std::int64_t c) const { return first_group + (c - first) / width; }
 
+  // Calls body(offset) for each row of channels in the output that shows `cell`.
+  template <typename Body>
+  void for_each_output(std::int64_t cell, const Body& body) const {
+    if (!shape.border) {
+      body(out_offset + cell * channels);
+      return;
+    }
+    for_each_image(shape.height, shape.width, cell,
+                   [&](std::int64_t place) { body(out_offset + place * channels); });
+  }
+
+  NormShape shape;
   std::int64_t cells, channels, width, first, last, first_group;
   std::int64_t row;         // of this sample in an array [batch, C]
-  std::int64_t out_offset;  // of this sample in an array [batch, cells, C]
+  std::int64_t out_offset;  // of this sample in the output
   Columns a, b;
 };
 
@@ -54,11 +68,15 @@ PerChannel per_channel(const Work& work) {
   return PerChannel(static_cast<std::size_t>(work.channels));
 }
 
+double bias_of(const NormInputs<float>& in, std::int64_t c) {
+  return in.bias == nullptr ? 0.0 : in.bias[c];
+}
+
 float film_gain(const NormInputs<float>& in, const Work& work, std::int64_t c) {
   return in.film == nullptr ? 1.0f : 1.0f + in.film[2 * work.row + c];
 }
 
-// out = f(h), h = (x - centre) slope + offset.
+// out = f(h), h = (source - centre) slope + offset; what is called x below has no bias yet.
 struct Coefficients {
   Coefficients(const NormInputs<float>& in, const Work& work, const float* mean, const float* rstd)
       : centre(per_channel(work)), slope(centre), offset(centre) {
@@ -66,7 +84,7 @@ struct Coefficients {
       const auto i = static_cast<std::size_t>(c);
       const float gain = film_gain(in, work, c);
       const float beta = in.film == nullptr ? 0.0f : in.film[2 * work.row + work.channels + c];
-      centre[i] = mean[work.group(c)];
+      centre[i] = static_cast<float>(mean[work.group(c)] - bias_of(in, c));
       slope[i] = rstd[work.group(c)] * in.scale[c] * gain;
       offset[i] = in.shift[c] * gain + beta;
     }
@@ -94,12 +112,15 @@ void find_statistics(const NormInputs<float>& in, const Work& work, float* mean,
   std::vector<double> sums(static_cast<std::size_t>(work.channels)), squares(sums);
   add_moments(work, work.a, in.a, sums.data(), squares.data());
   add_moments(work, work.b, in.b, sums.data(), squares.data());
-  const auto count = static_cast<double>(work.cells * work.width);
+  const auto cells = static_cast<double>(work.cells);
+  const double count = cells * static_cast<double>(work.width);
   for (std::int64_t start = work.first; start < work.last; start += work.width) {
     double sum = 0, square = 0;
     for (std::int64_t c = start; c < start + work.width; ++c) {
-      sum += sums[static_cast<std::size_t>(c)];
-      square += squares[static_cast<std::size_t>(c)];
+      const double bias = bias_of(in, c), plain = sums[static_cast<std::size_t>(c)];
+      const double moved = cells * bias;
+      sum += plain + moved;
+      square += squares[static_cast<std::size_t>(c)] + (2 * plain + moved) * bias;
     }
     const double average = sum / count;
     const double variance = std::max(0.0, square / count - average * average);
@@ -116,10 +137,18 @@ void apply_columns(const Work& work, const Columns& columns, const Coefficients&
   const float* offset = map.offset.data() + columns.first;
   for (std::int64_t i = 0; i < work.cells; ++i) {
     const float* x = source + columns.offset + i * columns.stride;
-    float* __restrict y = out + work.out_offset + i * work.channels + columns.first;
-    for (std::int64_t c = 0; c < columns.count; ++c) {
-      y[c] = activate<F>((x[c] - centre[c]) * slope[c] + offset[c]);
-    }
+    float* shown = nullptr;  // in the first of the cell's places
+    work.for_each_output(i, [&](std::int64_t at) {
+      float* __restrict y = out + at + columns.first;
+      if (shown != nullptr) {
+        std::copy_n(shown, columns.count, y);
+        return;
+      }
+      shown = y;
+      for (std::int64_t c = 0; c < columns.count; ++c) {
+        y[c] = activate<F>((x[c] - centre[c]) * slope[c] + offset[c]);
+      }
+    });
   }
 }
 
@@ -131,11 +160,11 @@ void norm_forward(const NormInputs<float>& in, const Work& work, const NormOutpu
   apply_columns<F>(work, work.b, map, in.b, out.out);
 }
 
-// Sums over cells of g = dloss/dh, and of g (x - centre).
+// Sums over cells of g = dloss/dh, of g (x - centre) and of x - centre.
 struct GradientSums {
   explicit GradientSums(const Work& work)
-      : plain(static_cast<std::size_t>(work.channels)), centred(plain) {}
-  std::vector<double> plain, centred;
+      : plain(static_cast<std::size_t>(work.channels)), centred(plain), drift(plain) {}
+  std::vector<double> plain, centred, drift;
 };
 
 // One row of through_activation(). Arguments of their own: only so do compilers see that nothing
@@ -145,13 +174,14 @@ void row_through_activation(std::int64_t count, const float* __restrict x,
                             const float* __restrict centre, const float* __restrict slope,
                             const float* __restrict offset, const float* __restrict grad_out,
                             float* __restrict grad_x, float* __restrict plain,
-                            float* __restrict centred) {
+                            float* __restrict centred, float* __restrict drift) {
   for (std::int64_t c = 0; c < count; ++c) {
     const float deviation = x[c] - centre[c];
     const float g = grad_out[c] * activation_slope<F>(deviation * slope[c] + offset[c]);
     grad_x[c] = g;
     plain[c] += g;
     centred[c] += g * deviation;
+    drift[c] += deviation;
   }
 }
 
@@ -163,20 +193,35 @@ void through_activation(const Work& work, const Columns& columns, const Coeffici
   constexpr std::int64_t kBlock = 32;  // cells added up in float32
   const auto first = static_cast<std::size_t>(columns.first);
   const auto count = static_cast<std::size_t>(columns.count);
-  std::vector<float> plain(count), centred(count);
+  std::vector<float> plain(count), centred(count), drift(count), folded(count);
+  const auto gradient_of = [&](std::int64_t cell) -> const float* {
+    const float* found = nullptr;
+    work.for_each_output(cell, [&](std::int64_t at) {
+      const float* one = grad_out + at + columns.first;
+      if (found == nullptr) {
+        found = one;
+        return;
+      }
+      if (found != folded.data()) std::copy_n(found, count, folded.data());
+      found = folded.data();
+      for (std::size_t c = 0; c < count; ++c) folded[c] += one[c];
+    });
+    return found;
+  };
   for (std::int64_t begin = 0; begin < work.cells; begin += kBlock) {
     std::fill(plain.begin(), plain.end(), 0.0f);
     std::fill(centred.begin(), centred.end(), 0.0f);
+    std::fill(drift.begin(), drift.end(), 0.0f);
     for (std::int64_t i = begin; i < std::min(begin + kBlock, work.cells); ++i) {
       const std::int64_t at = columns.offset + i * columns.stride;
       row_through_activation<F>(columns.count, source + at, map.centre.data() + first,
-                                map.slope.data() + first, map.offset.data() + first,
-                                grad_out + work.out_offset + i * work.channels + columns.first,
-                                grad_source + at, plain.data(), centred.data());
+                                map.slope.data() + first, map.offset.data() + first, gradient_of(i),
+                                grad_source + at, plain.data(), centred.data(), drift.data());
     }
     for (std::size_t c = 0; c < count; ++c) {
       sums.plain[first + c] += plain[c];
       sums.centred[first + c] += centred[c];
+      sums.drift[first + c] += drift[c];
     }
   }
 }
@@ -188,7 +233,8 @@ struct GradientMap {
 };
 
 void through_norm(const Work& work, const Columns& columns, const PerChannel& centres,
-                  const GradientMap& map, const float* source, float* grad_source) {
+                  const GradientMap& map, const float* source, const float* arrived,
+                  float* grad_source) {
   const float* centre = centres.data() + columns.first;
   const float* along = map.along.data() + columns.first;
   const float* tilt = map.tilt.data() + columns.first;
@@ -199,16 +245,21 @@ void through_norm(const Work& work, const Columns& columns, const PerChannel& ce
     for (std::int64_t c = 0; c < columns.count; ++c) {
       g[c] = along[c] * g[c] + tilt[c] * (x[c] - centre[c]) + level[c];
     }
+    if (arrived == nullptr) continue;
+    const float* more = arrived + columns.offset + i * columns.stride;
+    for (std::int64_t c = 0; c < columns.count; ++c) g[c] += more[c];
   }
 }
 
-// The gradients of scale, shift and film, and the map to those of a and b. With n = (x - mean)
-// rstd, w = scale (1 + alpha) and means over a group,
-//   dloss/dx = rstd (w g - mean(w g) - n mean(w g n)).
+// The gradients of bias, scale, shift and film, and the map to those of a and b. With n = (x -
+// mean) rstd, w = scale (1 + alpha) and means over a group,
+//   dloss/dx = rstd (w g - mean(w g) - n mean(w g n)),
+// whose sum over cells is the gradient of the bias.
 GradientMap close_sums(const NormInputs<float>& in, const Work& work, const float* rstd,
                        const GradientSums& sums, const NormGradients<float>& grad) {
   GradientMap map(work);
-  const auto count = static_cast<double>(work.cells * work.width);
+  const auto cells = static_cast<double>(work.cells);
+  const double count = cells * static_cast<double>(work.width);
   for (std::int64_t start = work.first; start < work.last; start += work.width) {
     const double r = rstd[work.group(start)];
     double level = 0, tilt = 0;
@@ -227,23 +278,31 @@ GradientMap close_sums(const NormInputs<float>& in, const Work& work, const floa
       tilt += weight * normed;
       map.along[i] = static_cast<float>(r * weight);
     }
-    const auto first = static_cast<std::ptrdiff_t>(start);
-    std::fill_n(map.level.begin() + first, work.width, static_cast<float>(-r * level / count));
-    std::fill_n(map.tilt.begin() + first, work.width, static_cast<float>(-r * r * tilt / count));
+    level *= -r / count;
+    tilt *= -r * r / count;
+    for (std::int64_t c = start; c < start + work.width; ++c) {
+      const auto i = static_cast<std::size_t>(c);
+      map.level[i] = static_cast<float>(level);
+      map.tilt[i] = static_cast<float>(tilt);
+      if (in.bias == nullptr) continue;
+      grad.bias[work.row + c] =
+          static_cast<float>(map.along[i] * sums.plain[i] + tilt * sums.drift[i] + level * cells);
+    }
   }
   return map;
 }
 
 template <typename F>
 void norm_backward(const NormInputs<float>& in, const Work& work, const float* mean,
-                   const float* rstd, const float* grad_out, const NormGradients<float>& grad) {
+                   const float* rstd, const NormArrivals<float>& arrivals,
+                   const NormGradients<float>& grad) {
   const Coefficients forward_map(in, work, mean, rstd);
   GradientSums sums(work);
-  through_activation<F>(work, work.a, forward_map, in.a, grad_out, grad.a, sums);
-  through_activation<F>(work, work.b, forward_map, in.b, grad_out, grad.b, sums);
+  through_activation<F>(work, work.a, forward_map, in.a, arrivals.out, grad.a, sums);
+  through_activation<F>(work, work.b, forward_map, in.b, arrivals.out, grad.b, sums);
   const GradientMap map = close_sums(in, work, rstd, sums, grad);
-  through_norm(work, work.a, forward_map.centre, map, in.a, grad.a);
-  through_norm(work, work.b, forward_map.centre, map, in.b, grad.b);
+  through_norm(work, work.a, forward_map.centre, map, in.a, arrivals.a, grad.a);
+  through_norm(work, work.b, forward_map.centre, map, in.b, arrivals.b, grad.b);
 }
 
 }  // namespace
@@ -255,11 +314,11 @@ void norm_activation(const NormInputs<float>& in, const NormPart& part,
 }
 
 void norm_activation_backward(const NormInputs<float>& in, const NormPart& part, const float* mean,
-                              const float* rstd, const float* grad_out,
+                              const float* rstd, const NormArrivals<float>& arrivals,
                               const NormGradients<float>& grad) {
   const Work work(in, part);
-  in.f == Activation::kSilu ? norm_backward<Silu>(in, work, mean, rstd, grad_out, grad)
-                            : norm_backward<Gelu>(in, work, mean, rstd, grad_out, grad);
+  in.f == Activation::kSilu ? norm_backward<Silu>(in, work, mean, rstd, arrivals, grad)
+                            : norm_backward<Gelu>(in, work, mean, rstd, arrivals, grad);
 }
 
 }  // namespace slift::kernels::cpu

@@ -1,15 +1,20 @@
-// Two passes over the data each way: one adds up over cells, one maps. Between them a small kernel
-// closes the sums of each group and brings all that differs between channels into coefficients per
-// (sample, channel), so that the passes know neither groups nor FiLM.
+// The form that fits all shapes. Two passes over the data each way: one adds up over cells, one
+// maps. Between them a small kernel closes the sums of each group and brings all that differs
+// between channels into coefficients per (sample, channel), so that the passes know neither groups
+// nor bias nor FiLM.
 //
 // A block takes a slab of cells of one sample, a thread N channels side by side of every `rows`-th
 // cell. Sums are closed in an order that depends on the shape alone: the same bits every time,
-// whatever else is in the batch.
+// whatever else is in the batch. With border, cells at the edge of the field lie in several places
+// of the output; a loop of their own takes them, so that the main loops have no branches.
 #include <cuda_runtime.h>
 
+#include <stdexcept>
+#include <type_traits>
+
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/packs.h"
-#include "kernels/kernels.h"
+#include "kernels/cuda/norm_cluster.h"
+#include "kernels/cuda/norm_parts.h"
 
 namespace slift::kernels::cuda {
 namespace {
@@ -24,7 +29,7 @@ SLIFT_HD std::int64_t slab_cells(const NormShape& shape) {
 }
 
 SLIFT_HD std::int64_t slab_count(const NormShape& shape) {
-  return (shape.cells + slab_cells(shape) - 1) / slab_cells(shape);
+  return (shape.cells() + slab_cells(shape) - 1) / slab_cells(shape);
 }
 
 // The parts of the caller's workspace.
@@ -39,50 +44,24 @@ struct Workspace {
     partials = memory;
   }
   // [batch, C] each: h = (x - centre) slope + offset, the activation's argument, and
-  // dloss/dx = slope dloss/dh + tilt (x - centre) + level.
+  // dloss/dx = slope dloss/dh + tilt (x - centre) + level. Here and below x has no bias yet.
   float *centre, *slope, *offset, *tilt, *level;
-  float* partials;  // [batch, slabs, 2, C]: two sums over the cells of a slab
+  float* partials;  // [batch, slabs, K, C]: K sums over the cells of a slab
 };
 
-// As cpu/activation_math.h. The division errs by 2 ulp; exp(-z) = infinity gives 0.
-__device__ float sigmoid(float z) { return __fdividef(1.0f, 1.0f + expf(-z)); }
-
-struct Gelu {
-  static __device__ float z(float x) { return 1.59576912f * (x + 0.044715f * x * x * x); }
-  static __device__ float slope(float x) { return 1.59576912f * (1.0f + 0.134145f * x * x); }
-};
-
-struct Silu {
-  static __device__ float z(float x) { return x; }
-  static __device__ float slope(float) { return 1.0f; }
-};
-
-template <typename F>
-__device__ float activate(float x) {
-  return x * sigmoid(F::z(x));
+// The cells at the edge of the field: the first row, the last, the ends of those between.
+__device__ unsigned edge_count(const Extent& extent) {
+  const bool has_inside = extent.height > 2 && extent.width > 2;
+  return extent.height * extent.width - (has_inside ? (extent.height - 2) * (extent.width - 2) : 0);
 }
 
-template <typename F>
-__device__ float activation_slope(float x) {
-  const float s = sigmoid(F::z(x));
-  return s + x * s * (1.0f - s) * F::slope(x);
-}
-
-// One channel of a sample as it lies in its source: the value of cell i is first[i * stride].
-template <typename T>
-struct Column {
-  T* first;
-  std::int64_t stride;
-};
-
-template <typename T>
-__device__ Column<T> column(const NormShape& shape, T* a, T* b, std::int64_t sample,
-                            std::int64_t channel) {
-  if (channel < shape.channels_a) {
-    return {a + sample * shape.cells * shape.channels_a + channel, shape.channels_a};
-  }
-  return {b + sample * shape.cells * shape.channels_b + channel - shape.channels_a,
-          shape.channels_b};
+__device__ unsigned edge_cell(const Extent& extent, unsigned index) {
+  if (index < extent.width) return index;
+  index -= extent.width;
+  if (index < extent.width) return (extent.height - 1) * extent.width + index;
+  index -= extent.width;
+  if (extent.width == 1) return 1 + index;
+  return (1 + index / 2) * extent.width + index % 2 * (extent.width - 1);
 }
 
 // Where a thread of a pass stands. The threads form `rows` rows of `lanes`; those beyond, and the
@@ -98,8 +77,7 @@ struct Place {
     rows = kThreads / lanes;
     lane = static_cast<int>(threadIdx.x) % lanes;
     row = static_cast<int>(threadIdx.x) / lanes;
-    end = (slab + 1) * slab_cells(shape);
-    if (end > shape.cells) end = shape.cells;
+    end = min((slab + 1) * slab_cells(shape), shape.cells());
     begin = slab * slab_cells(shape) + row;
     if (row >= rows) begin = end;
   }
@@ -111,25 +89,39 @@ struct Place {
     for (std::int64_t first = 0; first < channels; first += lanes * N) body(first + lane * N);
   }
 
+  // Calls body(cell) for this thread's share of the cells at the edge.
+  template <typename Body>
+  __device__ void for_each_edge(const NormShape& shape, const Body& body) const {
+    if (row >= rows) return;
+    const Extent extent(shape);
+    const auto slabs = static_cast<unsigned>(slab_count(shape));
+    const unsigned count = edge_count(extent), share = (count + slabs - 1) / slabs;
+    const unsigned first = static_cast<unsigned>(slab) * share, last = min(first + share, count);
+#pragma unroll 1
+    for (unsigned e = first + static_cast<unsigned>(row); e < last;
+         e += static_cast<unsigned>(rows)) {
+      body(edge_cell(extent, e));
+    }
+  }
+
   std::int64_t channels, sample, slab;
   std::int64_t begin, end;  // cells of this thread: begin, begin + rows, ... below end
   int lanes, rows, lane, row;
 };
 
-// Adds up the threads' sums over rows and writes them to partials[sample, slab].
-template <int N>
-__device__ void close_rows(const Place<N>& place, std::int64_t channel, const float (&sums)[2][N],
+// Adds up the threads' K sums over rows and writes them to partials[sample, slab].
+template <int K, int N>
+__device__ void close_rows(const Place<N>& place, std::int64_t channel, const float (&sums)[K][N],
                            const NormShape& shape, float* partials) {
-  __shared__ float shared[2 * N][kThreads];
-  for (int i = 0; i < N; ++i) {
-    shared[i][threadIdx.x] = sums[0][i];
-    shared[N + i][threadIdx.x] = sums[1][i];
+  __shared__ float shared[K * N][kThreads];
+  for (int k = 0; k < K; ++k) {
+    for (int i = 0; i < N; ++i) shared[k * N + i][threadIdx.x] = sums[k][i];
   }
   __syncthreads();
   float* const out =
-      partials + (place.sample * slab_count(shape) + place.slab) * 2 * place.channels;
+      partials + (place.sample * slab_count(shape) + place.slab) * K * place.channels;
   const std::int64_t first = channel - place.lane * N;
-  for (int e = static_cast<int>(threadIdx.x); e < 2 * N * place.lanes; e += kThreads) {
+  for (int e = static_cast<int>(threadIdx.x); e < K * N * place.lanes; e += kThreads) {
     const int lane = e % place.lanes, plane = e / place.lanes;
     const std::int64_t c = first + lane * N + plane % N;
     if (c >= place.channels) continue;
@@ -192,24 +184,18 @@ struct Group {
 };
 
 template <typename T>
-__device__ float film_gain(const NormInputs<T>& in, const Group& group, std::int64_t c) {
-  return in.film == nullptr ? 1.0f : 1.0f + in.film[2 * group.row + c];
-}
-
-template <typename T>
 __device__ void write_coefficients(const NormInputs<T>& in, const Group& group, float mean,
                                    float rstd, const Workspace& work) {
   for (std::int64_t i = threadIdx.x; i < group.width; i += kThreads) {
     const std::int64_t c = group.first + i;
-    const float gain = film_gain(in, group, c);
-    const float beta = in.film == nullptr ? 0.0f : in.film[2 * group.row + in.shape.channels() + c];
-    work.centre[group.row + c] = mean;
-    work.slope[group.row + c] = rstd * in.scale[c] * gain;
-    work.offset[group.row + c] = in.shift[c] * gain + beta;
+    const Affine map = affine(in, group.sample, c);
+    work.centre[group.row + c] = mean - bias_of(in, c);
+    work.slope[group.row + c] = rstd * map.weight;
+    work.offset[group.row + c] = map.offset;
   }
 }
 
-// From the sums about k to sums of x and x^2 in float64, as in the CPU's kernel.
+// From the sums about k to sums of x + bias and its square in float64, as in the CPU's kernel.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     close_statistics(NormInputs<T> in, Workspace work, float* means, float* rstds) {
@@ -219,15 +205,17 @@ __global__ void __launch_bounds__(kThreads)
   double sum = 0, squares = 0;
   for (std::int64_t e = threadIdx.x; e < slabs * group.width; e += kThreads) {
     const std::int64_t slab = e / group.width, c = group.first + e % group.width;
-    const std::int64_t left = in.shape.cells - slab * slab_cells(in.shape);
+    const std::int64_t left = in.shape.cells() - slab * slab_cells(in.shape);
     const double cells = static_cast<double>(min(left, slab_cells(in.shape)));
-    const double origin = to_float(*column(in.shape, in.a, in.b, group.sample, c).first);
+    const double origin =
+        static_cast<double>(to_float(*column(in.shape, in.a, in.b, group.sample, c).first)) +
+        bias_of(in, c);
     const float* partial = work.partials + (group.sample * slabs + slab) * 2 * channels + c;
     const double first = partial[0], second = partial[channels];
     sum += first + cells * origin;
     squares += second + (2 * first + cells * origin) * origin;
   }
-  const double count = static_cast<double>(in.shape.cells * group.width);
+  const double count = static_cast<double>(in.shape.cells() * group.width);
   const double mean = block_sum(sum, shared) / count;
   const double variance = max(0.0, block_sum(squares, shared) / count - mean * mean);
   const auto rstd = static_cast<float>(1 / sqrt(variance + kNormEpsilon));
@@ -244,94 +232,169 @@ __global__ void __launch_bounds__(kThreads)
   write_coefficients(in, Group(in.shape), means[blockIdx.x], rstds[blockIdx.x], work);
 }
 
-template <typename T, int N, typename F>
-__global__ void __launch_bounds__(kThreads) map_forward(NormInputs<T> in, Workspace work, T* out) {
-  const Place<N> place(in.shape);
-  place.for_each_pack([&](std::int64_t channel) {
-    if (channel >= place.channels) return;
-    const std::int64_t at = place.sample * place.channels + channel;
-    float centre[N], slope[N], offset[N];
+// The coefficients of N channels of a sample.
+template <int N>
+struct ForwardMap {
+  __device__ ForwardMap(const Workspace& work, std::int64_t at) {
     load(work.centre + at, centre);
     load(work.slope + at, slope);
     load(work.offset + at, offset);
-    const Column<const T> x = column(in.shape, in.a, in.b, place.sample, channel);
-    T* const y = out + place.sample * in.shape.cells * place.channels + channel;
-#pragma unroll 4
-    for (std::int64_t cell = place.begin; cell < place.end; cell += place.rows) {
-      float values[N];
+  }
+  float centre[N], slope[N], offset[N];
+};
+
+template <typename T, typename Out, int N, typename F, bool kBorder>
+__global__ void __launch_bounds__(kThreads)
+    map_forward(NormInputs<T> in, Workspace work, NormOutputs<Out> out) {
+  const NormShape& shape = in.shape;
+  const Extent extent(shape);
+  const Place<N> place(shape);
+  place.for_each_pack([&](std::int64_t channel) {
+    if (channel >= place.channels) return;
+    const ForwardMap<N> map(work, place.sample * place.channels + channel);
+    const Column<const T> x = column(shape, in.a, in.b, place.sample, channel);
+    Out* const y = out.out + place.sample * shape.out_cells() * place.channels + channel;
+    const auto compute = [&](std::int64_t cell, float(&values)[N]) {
       load(x.first + cell * x.stride, values);
       for (int i = 0; i < N; ++i) {
-        values[i] = activate<F>((values[i] - centre[i]) * slope[i] + offset[i]);
+        values[i] =
+            held(out, activate<F>((values[i] - map.centre[i]) * map.slope[i] + map.offset[i]));
       }
-      store(values, y + cell * place.channels);
+    };
+#pragma unroll 4
+    for (std::int64_t cell = place.begin; cell < place.end; cell += place.rows) {
+      const Spot<kBorder> spot(extent, cell);
+      float values[N];
+      compute(cell, values);
+      if (spot.is_only) store(values, y + spot.place * place.channels);
+    }
+    if constexpr (kBorder) {
+      place.for_each_edge(shape, [&](unsigned cell) {
+        float values[N];
+        compute(cell, values);
+        for_each_image(extent.height, extent.width, cell,
+                       [&](unsigned image) { store(values, y + image * place.channels); });
+      });
     }
   });
 }
 
-// Sums of g = dloss/dh and g (x - centre).
+// One thread's view of the way back through the activation for N channels.
 template <typename T, int N, typename F>
+struct BackwardMap {
+  __device__ BackwardMap(const NormInputs<T>& in, const Workspace& work, const T* grad_out,
+                         std::int64_t sample, std::int64_t channel)
+      : extent(in.shape),
+        channels(in.shape.channels()),
+        map(work, sample * in.shape.channels() + channel),
+        x(column(in.shape, in.a, in.b, sample, channel)),
+        grad_y(grad_out + sample * in.shape.out_cells() * in.shape.channels() + channel) {}
+
+  // dloss/dout of a cell that is shown in one place.
+  __device__ void load_gradient(std::int64_t place, float (&g)[N]) const {
+    load(grad_y + place * channels, g);
+  }
+  // The same of a cell at the edge: the sum over its places.
+  __device__ void load_edge_gradient(unsigned cell, float (&g)[N]) const {
+    for (int i = 0; i < N; ++i) g[i] = 0;
+    for_each_image(extent.height, extent.width, cell, [&](unsigned place) {
+      float one[N];
+      load_gradient(place, one);
+      for (int i = 0; i < N; ++i) g[i] += one[i];
+    });
+  }
+  // From dloss/dout to dloss/dh in g, and x - centre.
+  __device__ void through_activation(std::int64_t cell, float (&g)[N],
+                                     float (&deviation)[N]) const {
+    load(x.first + cell * x.stride, deviation);
+    for (int i = 0; i < N; ++i) {
+      deviation[i] -= map.centre[i];
+      g[i] *= activation_slope<F>(deviation[i] * map.slope[i] + map.offset[i]);
+    }
+  }
+
+  Extent extent;
+  std::int64_t channels;
+  ForwardMap<N> map;
+  Column<const T> x;
+  const T* grad_y;
+};
+
+// Sums of g = dloss/dh, g (x - centre) and x - centre.
+constexpr int kGradientSums = 3;
+
+template <typename T, int N, typename F, bool kBorder>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     add_gradients(NormInputs<T> in, Workspace work, const T* grad_out) {
   const Place<N> place(in.shape);
   place.for_each_pack([&](std::int64_t channel) {
-    float sums[2][N] = {};
+    float sums[kGradientSums][N] = {};
     if (channel < place.channels) {
-      const std::int64_t at = place.sample * place.channels + channel;
-      float centre[N], slope[N], offset[N];
-      load(work.centre + at, centre);
-      load(work.slope + at, slope);
-      load(work.offset + at, offset);
-      const Column<const T> x = column(in.shape, in.a, in.b, place.sample, channel);
-      const T* const grad_y = grad_out + place.sample * in.shape.cells * place.channels + channel;
+      const BackwardMap<T, N, F> back(in, work, grad_out, place.sample, channel);
+      const auto add = [&](std::int64_t cell, float(&g)[N], bool counts) {
+        float deviation[N];
+        back.through_activation(cell, g, deviation);
+        for (int i = 0; i < N; ++i) {
+          sums[0][i] += counts ? g[i] : 0.0f;
+          sums[1][i] += counts ? g[i] * deviation[i] : 0.0f;
+          sums[2][i] += counts ? deviation[i] : 0.0f;
+        }
+      };
 #pragma unroll 2
       for (std::int64_t cell = place.begin; cell < place.end; cell += place.rows) {
-        float values[N], g[N];
-        load(x.first + cell * x.stride, values);
-        load(grad_y + cell * place.channels, g);
-        for (int i = 0; i < N; ++i) {
-          const float deviation = values[i] - centre[i];
-          g[i] *= activation_slope<F>(deviation * slope[i] + offset[i]);
-          sums[0][i] += g[i];
-          sums[1][i] += g[i] * deviation;
-        }
+        const Spot<kBorder> spot(back.extent, cell);
+        float g[N];
+        back.load_gradient(spot.place, g);
+        add(cell, g, spot.is_only);
+      }
+      if constexpr (kBorder) {
+        place.for_each_edge(in.shape, [&](unsigned cell) {
+          float g[N];
+          back.load_edge_gradient(cell, g);
+          add(cell, g, true);
+        });
       }
     }
     close_rows(place, channel, sums, in.shape, work.partials);
   });
 }
 
-// The gradients of scale, shift and film, and the map to those of a and b: see close_sums() of the
-// CPU's kernel. Threads form rows of channels, each adding up every `rows`-th slab.
+// The gradients of bias, scale, shift and film, and the map to those of a and b: see close_sums()
+// of the CPU's kernel. Threads form rows of channels, each adding up every `rows`-th slab.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     close_gradients(NormInputs<T> in, Workspace work, const float* rstds, NormGradients<T> grad) {
-  __shared__ double plains[kThreads], centreds[kThreads];
+  __shared__ double plains[kThreads], centreds[kThreads], drifts[kThreads];
   const Group group(in.shape);
   const std::int64_t channels = in.shape.channels(), slabs = slab_count(in.shape);
   const auto lanes = static_cast<int>(min(group.width, static_cast<std::int64_t>(kThreads)));
   const int rows = kThreads / lanes, thread = static_cast<int>(threadIdx.x);
   const int lane = thread % lanes, row = thread / lanes;
+  float* const sums = work.partials + group.sample * slabs * kGradientSums * channels;
   const double rstd = rstds[blockIdx.x];
   double level = 0, tilt = 0;
   for (std::int64_t first = 0; first < group.width; first += lanes) {
     const bool inside = first + lane < group.width;
     const std::int64_t c = group.first + first + lane;
-    double plain = 0, centred = 0;
+    double plain = 0, centred = 0, drift = 0;
     for (std::int64_t slab = row; inside && row < rows && slab < slabs; slab += rows) {
-      const float* partial = work.partials + (group.sample * slabs + slab) * 2 * channels + c;
+      const float* partial = sums + slab * kGradientSums * channels + c;
       plain += partial[0];
       centred += partial[channels];
+      drift += partial[2 * channels];
     }
     plains[thread] = plain;
     centreds[thread] = centred;
+    drifts[thread] = drift;
     __syncthreads();
     if (inside && row == 0) {
       for (int other = 1; other < rows; ++other) {
         plain += plains[other * lanes + lane];
         centred += centreds[other * lanes + lane];
+        drift += drifts[other * lanes + lane];
       }
       const double normed = centred * rstd, scale = in.scale[c];
-      const double gain = film_gain(in, group, c);
+      const double gain = film_gain(in, group.sample, c);
       grad.scale[group.row + c] = static_cast<float>(gain * normed);
       grad.shift[group.row + c] = static_cast<float>(gain * plain);
       if (in.film != nullptr) {
@@ -341,50 +404,70 @@ __global__ void __launch_bounds__(kThreads)
       }
       level += gain * scale * plain;
       tilt += gain * scale * normed;
+      sums[c] = static_cast<float>(plain);  // over slab 0, which this thread alone has read
+      sums[2 * channels + c] = static_cast<float>(drift);
     }
     __syncthreads();
   }
-  const double count = static_cast<double>(in.shape.cells * group.width);
-  const auto minus_level = static_cast<float>(-rstd * block_sum(level, plains) / count);
-  const auto minus_tilt = static_cast<float>(-rstd * rstd * block_sum(tilt, plains) / count);
+  const double cells = static_cast<double>(in.shape.cells());
+  const double count = cells * static_cast<double>(group.width);
+  level = -rstd * block_sum(level, plains) / count;
+  tilt = -rstd * rstd * block_sum(tilt, plains) / count;
   for (std::int64_t i = threadIdx.x; i < group.width; i += kThreads) {
-    work.level[group.row + group.first + i] = minus_level;
-    work.tilt[group.row + group.first + i] = minus_tilt;
+    const std::int64_t c = group.first + i;
+    work.level[group.row + c] = static_cast<float>(level);
+    work.tilt[group.row + c] = static_cast<float>(tilt);
+    if (in.bias != nullptr) {
+      grad.bias[group.row + c] = static_cast<float>(work.slope[group.row + c] * double{sums[c]} +
+                                                    tilt * sums[2 * channels + c] + level * cells);
+    }
   }
 }
 
-template <typename T, int N, typename F>
+template <typename T, int N, typename F, bool kBorder>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
-    map_backward(NormInputs<T> in, Workspace work, const T* grad_out, NormGradients<T> grad) {
+    map_backward(NormInputs<T> in, Workspace work, NormArrivals<T> arrivals,
+                 NormGradients<T> grad) {
   const Place<N> place(in.shape);
   place.for_each_pack([&](std::int64_t channel) {
     if (channel >= place.channels) return;
-    const std::int64_t at = place.sample * place.channels + channel;
-    float centre[N], slope[N], offset[N], tilt[N], level[N];
-    load(work.centre + at, centre);
-    load(work.slope + at, slope);
-    load(work.offset + at, offset);
-    load(work.tilt + at, tilt);
-    load(work.level + at, level);
-    const Column<const T> x = column(in.shape, in.a, in.b, place.sample, channel);
+    const BackwardMap<T, N, F> back(in, work, arrivals.out, place.sample, channel);
+    float tilt[N], level[N];
+    load(work.tilt + place.sample * place.channels + channel, tilt);
+    load(work.level + place.sample * place.channels + channel, level);
     const Column<T> grad_x = column(in.shape, grad.a, grad.b, place.sample, channel);
-    const T* const grad_y = grad_out + place.sample * in.shape.cells * place.channels + channel;
+    const Column<const T> more = column(in.shape, arrivals.a, arrivals.b, place.sample, channel);
+    const bool has_more = (channel < in.shape.channels_a ? arrivals.a : arrivals.b) != nullptr;
+    const auto through_norm = [&](std::int64_t cell, float(&g)[N]) {
+      float deviation[N], elsewhere[N];
+      load(more.first + cell * more.stride, elsewhere, has_more);
+      back.through_activation(cell, g, deviation);
+      for (int i = 0; i < N; ++i) {
+        g[i] = back.map.slope[i] * g[i] + tilt[i] * deviation[i] + level[i] + elsewhere[i];
+      }
+    };
 #pragma unroll 2
     for (std::int64_t cell = place.begin; cell < place.end; cell += place.rows) {
-      float values[N], g[N];
-      load(x.first + cell * x.stride, values);
-      load(grad_y + cell * place.channels, g);
-      for (int i = 0; i < N; ++i) {
-        const float deviation = values[i] - centre[i];
-        g[i] *= activation_slope<F>(deviation * slope[i] + offset[i]);
-        g[i] = slope[i] * g[i] + tilt[i] * deviation + level[i];
-      }
-      store(g, grad_x.first + cell * grad_x.stride);
+      const Spot<kBorder> spot(back.extent, cell);
+      float g[N];
+      back.load_gradient(spot.place, g);
+      through_norm(cell, g);
+      if (spot.is_only) store(g, grad_x.first + cell * grad_x.stride);
+    }
+    if constexpr (kBorder) {
+      place.for_each_edge(in.shape, [&](unsigned cell) {
+        float g[N];
+        back.load_edge_gradient(cell, g);
+        through_norm(cell, g);
+        store(g, grad_x.first + cell * grad_x.stride);
+      });
     }
   });
 }
 
-bool is_empty(const NormShape& shape) { return shape.batch * shape.cells * shape.channels() == 0; }
+bool is_empty(const NormShape& shape) {
+  return shape.batch * shape.cells() * shape.channels() == 0;
+}
 
 struct Grid {
   explicit Grid(const NormShape& shape)
@@ -393,74 +476,86 @@ struct Grid {
   unsigned slabs, groups;
 };
 
-template <typename T, int N>
-void forward(const NormInputs<T>& in, const NormOutputs<T>& out, const Workspace& work,
-             cudaStream_t stream) {
-  const Grid grid(in.shape);
-  add_moments<T, N><<<grid.slabs, kThreads, 0, stream>>>(in, work);
-  close_statistics<T><<<grid.groups, kThreads, 0, stream>>>(in, work, out.mean, out.rstd);
-  if (in.f == Activation::kSilu) {
-    map_forward<T, N, Silu><<<grid.slabs, kThreads, 0, stream>>>(in, work, out.out);
-  } else {
-    map_forward<T, N, Gelu><<<grid.slabs, kThreads, 0, stream>>>(in, work, out.out);
-  }
-  check_launch("norm_activation");
-}
-
-template <typename T, int N, typename F>
-void backward(const NormInputs<T>& in, const float* mean, const float* rstd, const T* grad_out,
-              const NormGradients<T>& grad, const Workspace& work, cudaStream_t stream) {
-  const Grid grid(in.shape);
-  restore_coefficients<T><<<grid.groups, kThreads, 0, stream>>>(in, work, mean, rstd);
-  add_gradients<T, N, F><<<grid.slabs, kThreads, 0, stream>>>(in, work, grad_out);
-  close_gradients<T><<<grid.groups, kThreads, 0, stream>>>(in, work, rstd, grad);
-  map_backward<T, N, F><<<grid.slabs, kThreads, 0, stream>>>(in, work, grad_out, grad);
-  check_launch("norm_activation_backward");
+// Calls body with what the passes are compiled for: packs or single channels, f and border.
+template <typename T, typename Body>
+void with_options(const NormInputs<T>& in, bool packs, const Body& body) {
+  const auto with_size = [&]<int N>(std::integral_constant<int, N> n) {
+    const auto with_f = [&](auto f) {
+      in.shape.border ? body(n, f, std::true_type()) : body(n, f, std::false_type());
+    };
+    in.f == Activation::kSilu ? with_f(Silu()) : with_f(Gelu());
+  };
+  packs ? with_size(std::integral_constant<int, kPackSize<T>>())
+        : with_size(std::integral_constant<int, 1>());
 }
 
 }  // namespace
 
 std::int64_t norm_workspace_size(const NormShape& shape) {
-  return shape.batch * shape.channels() * (5 + 2 * slab_count(shape));
+  return shape.batch * shape.channels() * (5 + kGradientSums * slab_count(shape));
 }
 
-template <typename T>
-void norm_activation(const NormInputs<T>& in, const NormOutputs<T>& out, float* workspace,
-                     void* stream) {
+template <typename T, typename Out>
+void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float* workspace,
+                     void* stream, NormForm form) {
   if (is_empty(in.shape)) return;
-  const Workspace work(in.shape, workspace);
-  const auto queue = static_cast<cudaStream_t>(stream);
-  if (fits_packs(in.shape.channels_a, in.a, out.out) && fits_packs(in.shape.channels_b, in.b)) {
-    forward<T, kPackSize<T>>(in, out, work, queue);
-  } else {
-    forward<T, 1>(in, out, work, queue);
+  const bool packs = fits_packs(in.shape.channels_a, in.a) &&
+                     fits_packs(in.shape.channels_b, in.b) && is_aligned(out.out);
+  if (form != NormForm::kPasses) {
+    const auto plan = packs ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
+    if (plan) return norm_in_clusters(in, out, *plan, stream);
+    if (form == NormForm::kCluster) {
+      throw std::invalid_argument("norm_activation: the shape does not fit clusters");
+    }
   }
+  const Workspace work(in.shape, workspace);
+  const Grid grid(in.shape);
+  const auto queue = static_cast<cudaStream_t>(stream);
+  with_options(
+      in, packs,
+      [&]<int N, typename F, bool kBorder>(std::integral_constant<int, N>, F,
+                                           std::bool_constant<kBorder>) {
+        add_moments<T, N><<<grid.slabs, kThreads, 0, queue>>>(in, work);
+        close_statistics<T><<<grid.groups, kThreads, 0, queue>>>(in, work, out.mean, out.rstd);
+        map_forward<T, Out, N, F, kBorder><<<grid.slabs, kThreads, 0, queue>>>(in, work, out);
+      });
+  check_launch("norm_activation");
 }
 
 template <typename T>
 void norm_activation_backward(const NormInputs<T>& in, const float* mean, const float* rstd,
-                              const T* grad_out, const NormGradients<T>& grad, float* workspace,
-                              void* stream) {
+                              const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
+                              float* workspace, void* stream) {
   if (is_empty(in.shape)) return;
   const Workspace work(in.shape, workspace);
+  const Grid grid(in.shape);
   const auto queue = static_cast<cudaStream_t>(stream);
-  const auto run = [&](auto passes) { passes(in, mean, rstd, grad_out, grad, work, queue); };
-  const bool silu = in.f == Activation::kSilu;
-  if (fits_packs(in.shape.channels_a, in.a, grad_out, grad.a) &&
-      fits_packs(in.shape.channels_b, in.b, grad.b)) {
-    run(silu ? backward<T, kPackSize<T>, Silu> : backward<T, kPackSize<T>, Gelu>);
-  } else {
-    run(silu ? backward<T, 1, Silu> : backward<T, 1, Gelu>);
-  }
+  const bool packs = fits_packs(in.shape.channels_a, in.a, arrivals.out, arrivals.a, grad.a) &&
+                     fits_packs(in.shape.channels_b, in.b, arrivals.b, grad.b);
+  with_options(in, packs,
+               [&]<int N, typename F, bool kBorder>(std::integral_constant<int, N>, F,
+                                                    std::bool_constant<kBorder>) {
+                 restore_coefficients<T><<<grid.groups, kThreads, 0, queue>>>(in, work, mean, rstd);
+                 add_gradients<T, N, F, kBorder>
+                     <<<grid.slabs, kThreads, 0, queue>>>(in, work, arrivals.out);
+                 close_gradients<T><<<grid.groups, kThreads, 0, queue>>>(in, work, rstd, grad);
+                 map_backward<T, N, F, kBorder>
+                     <<<grid.slabs, kThreads, 0, queue>>>(in, work, arrivals, grad);
+               });
+  check_launch("norm_activation_backward");
 }
 
-template void norm_activation(const NormInputs<float>&, const NormOutputs<float>&, float*, void*);
+template void norm_activation(const NormInputs<float>&, const NormOutputs<float>&, float*, void*,
+                              NormForm);
 template void norm_activation(const NormInputs<BFloat16>&, const NormOutputs<BFloat16>&, float*,
-                              void*);
+                              void*, NormForm);
+template void norm_activation(const NormInputs<BFloat16>&, const NormOutputs<Fp8>&, float*, void*,
+                              NormForm);
 template void norm_activation_backward(const NormInputs<float>&, const float*, const float*,
-                                       const float*, const NormGradients<float>&, float*, void*);
+                                       const NormArrivals<float>&, const NormGradients<float>&,
+                                       float*, void*);
 template void norm_activation_backward(const NormInputs<BFloat16>&, const float*, const float*,
-                                       const BFloat16*, const NormGradients<BFloat16>&, float*,
-                                       void*);
+                                       const NormArrivals<BFloat16>&,
+                                       const NormGradients<BFloat16>&, float*, void*);
 
 }  // namespace slift::kernels::cuda

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include <cstdint>
@@ -11,20 +12,24 @@
 
 namespace slift::kernels::cuda {
 
-// N elements side by side: those of 16 bytes, or one where channels do not divide so.
+// N elements side by side: those of 16 bytes, or one where channels do not divide so. As many of a
+// smaller type are fewer bytes.
 template <typename T, int N>
-struct alignas(N == 1 ? sizeof(T) : 16) Pack {
+struct alignas(N * sizeof(T) < 16 ? N * sizeof(T) : 16) Pack {
   T values[N];
 };
 
 template <typename T>
 inline constexpr int kPackSize = 16 / sizeof(T);
 
+inline bool is_aligned(const void* rows) {
+  return reinterpret_cast<std::uintptr_t>(rows) % 16 == 0;
+}
+
 // Whether rows of `channels` elements can be taken in packs of 16 bytes, at each of the pointers.
 template <typename... T>
 bool fits_packs(std::int64_t channels, const T*... rows) {
-  return ((channels % kPackSize<T> == 0 && reinterpret_cast<std::uintptr_t>(rows) % 16 == 0) &&
-          ...);
+  return ((channels % kPackSize<T> == 0 && is_aligned(rows)) && ...);
 }
 
 inline __device__ float to_float(float x) { return x; }
@@ -35,19 +40,30 @@ inline __device__ void from_float(float x, float& to) { to = x; }
 inline __device__ void from_float(float x, BFloat16& to) {
   to.bits = __bfloat16_as_ushort(__float2bfloat16_rn(x));
 }
+inline __device__ void from_float(float x, Fp8& to) {
+  to.bits = __nv_cvt_float_to_fp8(x, __NV_SATFINITE, __NV_E4M3);
+}
+
+template <int N, typename T>
+__device__ void unpack(const Pack<T, N>& pack, float (&to)[N]) {
+  for (int i = 0; i < N; ++i) to[i] = to_float(pack.values[i]);
+}
 
 // N elements, 16 bytes of them or a multiple, or one. Loads go through the cache of data that no
-// one writes meanwhile, so that they need not wait for stores.
+// one writes meanwhile, so that they need not wait for stores. Zeros, and nothing is read, if not
+// `wanted`.
 template <int N, typename T>
-__device__ void load(const T* from, float (&to)[N]) {
+__device__ void load(const T* from, float (&to)[N], bool wanted = true) {
   if constexpr (N == 1) {
-    to[0] = to_float(*from);
+    to[0] = wanted ? to_float(*from) : 0.0f;
   } else {
-    Pack<T, N> pack;
+    Pack<T, N> pack = {};
     for (int i = 0; i < static_cast<int>(sizeof(pack) / 16); ++i) {
-      reinterpret_cast<uint4*>(&pack)[i] = __ldg(reinterpret_cast<const uint4*>(from) + i);
+      if (wanted) {
+        reinterpret_cast<uint4*>(&pack)[i] = __ldg(reinterpret_cast<const uint4*>(from) + i);
+      }
     }
-    for (int i = 0; i < N; ++i) to[i] = to_float(pack.values[i]);
+    unpack(pack, to);
   }
 }
 
