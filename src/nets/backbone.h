@@ -34,7 +34,15 @@ class Backbone : public torch::nn::Module {
 
   // The type of activations, and of weights where they meet them: forward_impl() gets its inputs in
   // it. Weights are stored in float32 whatever it is. Until set, it is the type of the inputs.
-  void set_compute_type(at::ScalarType type) { compute_type_ = type; }
+  virtual void set_compute_type(at::ScalarType type) { compute_type_ = type; }
+  at::ScalarType compute_type() const { return compute_type_.value_or(at::kFloat); }
+
+  // A net may keep copies of its parameters in the compute type: one for each of parameters(),
+  // undefined where there is none, or none at all. Whoever changes a parameter brings its copy up
+  // to date and then calls renew_copies() at the latest before the net is used without gradients;
+  // renew_copies() alone also does it all.
+  virtual std::vector<Tensor> copies() const { return {}; }
+  virtual void renew_copies() {}
 
   // Draws all weights anew, as a function of `seed` alone.
   virtual void initialise(std::uint64_t seed) = 0;

@@ -101,6 +101,12 @@ Tensor TransitionModel::forward(const Tensor& window, const Tensor& label) const
 
 void TransitionModel::to(const at::Device& device) {
   backbone_->to(device);
+  // The layout convolutions on a GPU want; all that is like the parameters follows.
+  for (Tensor& p : backbone_->parameters()) {
+    if (device.is_cuda() && p.dim() == 4) {
+      p.set_data(p.data().contiguous(at::MemoryFormat::ChannelsLast));
+    }
+  }
   mean_ = mean_.to(device);
   std_ = std_.to(device);
   delta_std_ = delta_std_.to(device);

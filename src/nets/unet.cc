@@ -1,5 +1,7 @@
 #include "nets/unet.h"
 
+#include <map>
+
 #include "core/errors.h"
 
 namespace slift {
@@ -52,7 +54,8 @@ Unet::Unet(const NetConfig& config, const BackboneShape& shape)
     if (i + 1 == widths.size()) break;
     shrink_.push_back(convolution("shrink" + level,
                                   {.inputs = widths[i], .outputs = widths[i + 1], .stride = 2}));
-    grow_.push_back(convolution("grow" + level, {widths[i + 1], widths[i]}));
+    grow_.push_back(convolution("grow" + level,
+                                {.inputs = widths[i + 1], .outputs = widths[i], .grows = true}));
   }
   middle_ = make_pair("middle", widths.back(), widths.back(), style);
   smooth_ = convolution("smooth", {widths[0], widths[0]});
@@ -67,11 +70,38 @@ Unet::BlockPair Unet::make_pair(const std::string& name, std::int64_t inputs, st
           register_module(name + "_block2", std::make_shared<Block>(inputs, width, style))};
 }
 
+template <typename Body>
+void Unet::for_each_layer(const Body& body) const {
+  for (const auto& module : modules(/*include_self=*/false)) {
+    if (auto* layer = dynamic_cast<Layer*>(module.get())) body(*layer);
+  }
+}
+
 void Unet::initialise(std::uint64_t seed) {
   std::uint64_t index = 0;
-  for (const auto& module : modules(/*include_self=*/false)) {
-    if (auto* layer = dynamic_cast<Layer*>(module.get())) layer->initialise(seed, index++);
-  }
+  for_each_layer([&](Layer& layer) { layer.initialise(seed, index++); });
+  renew_copies();
+}
+
+void Unet::set_compute_type(at::ScalarType type) {
+  Backbone::set_compute_type(type);
+  renew_copies();
+}
+
+void Unet::renew_copies() {
+  for_each_layer([&](Layer& layer) { layer.renew_copies(compute_type()); });
+}
+
+std::vector<Tensor> Unet::copies() const {
+  std::map<const void*, Tensor> found;
+  for_each_layer([&](const Layer& layer) {
+    for (const auto& weight : layer.weights()) {
+      found[weight->parameter.unsafeGetTensorImpl()] = weight->copy;
+    }
+  });
+  std::vector<Tensor> result;
+  for (const Tensor& p : parameters()) result.push_back(found[p.unsafeGetTensorImpl()]);
+  return result;
 }
 
 Tensor Unet::embed(const Tensor& label) const {
@@ -99,10 +129,11 @@ Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) {
       skips.pop_back();
     }
     if (i == 0) break;
-    x = grow_[i - 1]->forward(at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)}));
+    x = grow_[i - 1]->forward(x);
   }
   x = merge_->forward(smooth_->forward(x), stem, e);
-  return head_->forward(head_norm_->forward(x)).contiguous();
+  return head_->forward_bordered(head_norm_->forward(x).out, head_->bias(x.scalar_type()))
+      .contiguous();
 }
 
 }  // namespace slift

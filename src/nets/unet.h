@@ -31,6 +31,9 @@ class Unet : public Backbone {
   // the label acts at two thirds of it. As in the MLP, the last layer is small but not 0: a new
   // model predicts nearly "next state = last state", and all weights have gradients.
   void initialise(std::uint64_t seed) override;
+  void set_compute_type(at::ScalarType type) override;
+  std::vector<Tensor> copies() const override;
+  void renew_copies() override;
 
  private:
   using BlockPair = std::array<std::shared_ptr<Block>, 2>;
@@ -38,6 +41,8 @@ class Unet : public Backbone {
   BlockPair make_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
                       const UnetStyle& style);
   Tensor forward_impl(const Tensor& window, const Tensor& label) override;
+  template <typename Body>
+  void for_each_layer(const Body& body) const;
   Tensor embed(const Tensor& label) const;  // [B, d] -> e; undefined if d = 0
 
   std::string activation_;

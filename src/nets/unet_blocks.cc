@@ -8,50 +8,151 @@
 namespace slift {
 namespace {
 
-constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
+constexpr std::int64_t kChannelUnit = 8;  // of the fused convolutions
+
+std::int64_t padded(std::int64_t channels) {
+  return (channels + kChannelUnit - 1) / kChannelUnit * kChannelUnit;
+}
+
+// `x` with zeros behind its last entry along dimension `dim`, up to `size`.
+Tensor pad_to(const Tensor& x, std::int64_t dim, std::int64_t size) {
+  const std::int64_t missing = size - x.size(dim);
+  if (missing == 0) return x;
+  std::vector<std::int64_t> pads(static_cast<std::size_t>(2 * (x.dim() - dim)));
+  pads.back() = missing;
+  return at::constant_pad_nd(x, pads);
+}
+
+// Nearest neighbours x 2 and a 3 x 3 convolution are one transposed convolution of stride 2 with 4
+// x 4 weights, along each axis (w2, w1 + w2, w0 + w1, w0). [O, I, 3, 3] -> [I, O, 4, 4].
+Tensor growing_weight(const Tensor& weight) {
+  const auto along = [](const Tensor& w, std::int64_t axis) {
+    const Tensor w0 = w.select(axis, 0), w1 = w.select(axis, 1), w2 = w.select(axis, 2);
+    return at::stack({w2, w1 + w2, w0 + w1, w0}, axis);
+  };
+  return along(along(weight, 2), 3).transpose(0, 1);
+}
+
+// A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
+Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }
 
 }  // namespace
 
+Tensor Weight::as(at::ScalarType type) const {
+  return copy.defined() && copy.scalar_type() == type ? ops::stand_in(parameter, copy)
+                                                      : parameter.to(type);
+}
+
+std::shared_ptr<const Weight> Layer::add_weight(const std::string& name,
+                                                const std::vector<std::int64_t>& shape) {
+  return weights_.emplace_back(
+      std::make_shared<Weight>(Weight{register_parameter(name, at::empty(shape)), {}}));
+}
+
+void Layer::renew_copies(at::ScalarType type) {
+  for (const auto& weight : weights_) {
+    if (type == at::kFloat) {
+      weight->copy = Tensor();
+    } else if (weight->copy.defined() && weight->copy.scalar_type() == type) {
+      weight->copy.copy_(weight->parameter);
+    } else {
+      weight->copy = weight->parameter.detach().to(type);
+    }
+  }
+}
+
 Linear::Linear(std::int64_t inputs, std::int64_t outputs, double gain) : gain_(gain) {
-  weight_ = register_parameter("weight", at::empty({outputs, inputs}));
-  bias_ = register_parameter("bias", at::empty({outputs}));
+  weight_ = add_weight("weight", {outputs, inputs});
+  bias_ = add_weight("bias", {outputs});
 }
 
 void Linear::initialise(std::uint64_t seed, std::uint64_t index) {
   torch::NoGradGuard no_grad;
-  draw_weight(weight_, gain_, seed, index);
-  bias_.zero_();
+  draw_weight(weight_->parameter, gain_, seed, index);
+  bias_->parameter.zero_();
 }
 
 Tensor Linear::forward(const Tensor& x) const {
   const at::ScalarType type = x.scalar_type();
-  return at::addmm(bias_.to(type), x, weight_.to(type).t());
+  return at::addmm(bias_->as(type), x, weight_->as(type).t());
 }
 
 Convolution::Convolution(const ConvolutionSpec& spec, const UnetStyle& style)
-    : gain_(spec.gain * style.init_gain),
-      stride_(spec.stride),
-      border_(spec.kernel / 2),
+    : spec_(spec),
+      gain_(spec.gain * style.init_gain),
       circular_(style.circular && spec.kernel > 1) {
-  weight_ = register_parameter("weight",
-                               at::empty({spec.outputs, spec.inputs, spec.kernel, spec.kernel}));
-  bias_ = register_parameter("bias", at::empty({spec.outputs}));
+  weight_ = add_weight("weight", {spec.outputs, spec.inputs, spec.kernel, spec.kernel});
+  bias_ = add_weight("bias", {spec.outputs});
 }
 
 void Convolution::initialise(std::uint64_t seed, std::uint64_t index) {
   torch::NoGradGuard no_grad;
-  draw_weight(weight_, gain_, seed, index);
-  bias_.zero_();
+  draw_weight(weight_->parameter, gain_, seed, index);
+  bias_->parameter.zero_();
+}
+
+bool Convolution::needs_preparation() const {
+  return spec_.grows || spec_.inputs % kChannelUnit != 0 || spec_.outputs % kChannelUnit != 0;
+}
+
+Tensor Convolution::prepare_weight(at::ScalarType type) const {
+  const Tensor all =
+      pad_to(pad_to(weight_->parameter, 0, padded(spec_.outputs)), 1, padded(spec_.inputs));
+  return (spec_.grows ? growing_weight(all) : all)
+      .to(type)
+      .contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+void Convolution::renew_copies(at::ScalarType type) {
+  Layer::renew_copies(type);
+  torch::NoGradGuard no_grad;
+  if (type == at::kFloat || !needs_preparation()) {
+    prepared_ = Tensor();
+  } else if (prepared_.defined() && prepared_.scalar_type() == type) {
+    prepared_.copy_(prepare_weight(type));
+  } else {
+    prepared_ = prepare_weight(type);
+  }
 }
 
 Tensor Convolution::forward(const Tensor& x) const {
-  const Tensor weight = weight_.to(x.scalar_type()), bias = bias_.to(x.scalar_type());
-  if (circular_) return at::conv2d(ops::pad_circular(x), weight, bias, stride_);
-  return at::conv2d(x.contiguous(kChannelsLast), weight, bias, stride_, border_);
+  if (spec_.grows && !ops::has_fused_convolution(x)) {
+    const Tensor grown = at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
+    return forward_bordered(circular_ ? ops::pad_circular(grown) : grown, bias(x.scalar_type()));
+  }
+  return forward_bordered(circular_ ? ops::pad_circular(x) : x, bias(x.scalar_type()));
+}
+
+Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
+                                     const Tensor& residual) const {
+  ops::ConvolutionArgs args{.weight = weight_->parameter,
+                            .copy = weight_->copy,
+                            .bias = bias,
+                            .residual = residual,
+                            .stride = spec_.stride,
+                            .border = circular_ ? 0 : spec_.kernel / 2};
+  if (!ops::has_fused_convolution(x) || !needs_preparation()) return ops::convolution(x, args);
+  const bool use_prepared = prepared_.defined() && !at::GradMode::is_enabled();
+  args.weight = use_prepared ? prepared_ : prepare_weight(x.scalar_type());
+  args.copy = args.weight.detach();
+  if (bias.defined()) args.bias = pad_to(bias, 0, padded(spec_.outputs));
+  if (spec_.grows) {
+    args.transposed = true;
+    args.stride = 2;
+    args.border = circular_ ? 3 : 1;
+  }
+  return ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args).narrow(1, 0, spec_.outputs);
+}
+
+Tensor Convolution::mix(const Tensor& a, const Tensor& b) const {
+  const Tensor weight = weight_->as(a.scalar_type()).flatten(1);
+  Tensor sum = at::mm(as_rows(a), weight.narrow(1, 0, a.size(1)).t());
+  if (b.defined()) sum.addmm_(as_rows(b), weight.narrow(1, a.size(1), b.size(1)).t());
+  return sum.view({a.size(0), a.size(2), a.size(3), spec_.outputs}).permute({0, 3, 1, 2});
 }
 
 NormActivation::NormActivation(std::int64_t channels, const UnetStyle& style)
-    : activation_(parse_activation(style.activation)) {
+    : activation_(parse_activation(style.activation)), circular_(style.circular) {
   scale_ = register_parameter("scale", at::empty({channels}));
   shift_ = register_parameter("shift", at::empty({channels}));
 }
@@ -62,15 +163,17 @@ void NormActivation::initialise(std::uint64_t, std::uint64_t) {
   shift_.zero_();
 }
 
-Tensor NormActivation::forward(const Tensor& x, const Tensor& skip, const Tensor& film) const {
+ops::Normed NormActivation::forward(const Tensor& x, const Tensor& skip, const Tensor& film,
+                                    const Tensor& bias) const {
   return ops::norm_activation({.f = activation_,
                                .groups = kGroups,
                                .a = x,
                                .b = skip,
+                               .bias = bias,
                                .scale = scale_,
                                .shift = shift_,
-                               .film = film})
-      .out;
+                               .film = film,
+                               .border = circular_});
 }
 
 Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {
@@ -93,10 +196,15 @@ Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) 
 }
 
 Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& e) const {
-  Tensor h = conv1_->forward(norm1_->forward(x, skip));
-  h = conv2_->forward(norm2_->forward(h, {}, film_ ? film_->forward(e) : Tensor()));
-  const Tensor y = skip.defined() ? at::cat({x, skip}, 1) : x;
-  return h + (shortcut_ ? shortcut_->forward(y) : y);
+  const at::ScalarType type = x.scalar_type();
+  const ops::Normed first = norm1_->forward(x, skip);
+  // The second norm adds the first convolution's bias, so that it costs no pass of its own.
+  const Tensor h = conv1_->forward_bordered(first.out, {});
+  const Tensor film = film_ ? film_->forward(e) : Tensor();
+  const Tensor normed = norm2_->forward(h, {}, film, conv1_->bias_parameter()).out;
+  if (!shortcut_) return conv2_->forward_bordered(normed, conv2_->bias(type), first.a);
+  return conv2_->forward_bordered(normed, conv2_->bias(type) + shortcut_->bias(type),
+                                  shortcut_->mix(first.a, first.b));
 }
 
 }  // namespace slift

@@ -9,8 +9,9 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "kernels/kernels.h"
+#include "kernels/ops.h"
 #include "tensor/torch_compat.h"
 
 namespace slift {
@@ -23,11 +24,29 @@ struct UnetStyle {
   double init_gain = 1;          // on top of every part's own gain
 };
 
+// A parameter in float32 and, if the net computes in another type, its copy there.
+struct Weight {
+  Tensor parameter, copy;
+  // In `type`, as a function of the parameter.
+  Tensor as(at::ScalarType type) const;
+};
+
 // A part with parameters of its own, which are unset until initialise() or a copy fills them.
 class Layer : public torch::nn::Module {
  public:
   // Draws the parameters anew, as part number `index` of the net.
   virtual void initialise(std::uint64_t seed, std::uint64_t index) = 0;
+  // Brings the copies up to date in `type`; float32 needs none.
+  virtual void renew_copies(at::ScalarType type);
+  const std::vector<std::shared_ptr<Weight>>& weights() const { return weights_; }
+
+ protected:
+  // Registers a parameter that fields meet in the compute type.
+  std::shared_ptr<const Weight> add_weight(const std::string& name,
+                                           const std::vector<std::int64_t>& shape);
+
+ private:
+  std::vector<std::shared_ptr<Weight>> weights_;
 };
 
 // y = W x + b: [B, inputs] -> [B, outputs]. Starts with W ~ N(0, gain^2 / inputs), b = 0.
@@ -39,7 +58,7 @@ class Linear : public Layer {
 
  private:
   double gain_;
-  Tensor weight_, bias_;
+  std::shared_ptr<const Weight> weight_, bias_;
 };
 
 struct ConvolutionSpec {
@@ -47,6 +66,7 @@ struct ConvolutionSpec {
   double gain = 1;          // before the style's init_gain
   std::int64_t kernel = 3;  // 3 x 3 with a border of one cell, or 1 x 1
   std::int64_t stride = 1;  // 2 halves an even size: output i is centred on input 2 i
+  bool grows = false;       // doubles the size first, by nearest neighbours
 };
 
 // Convolution with bias. Starts with W ~ N(0, gain^2 / (inputs kernel^2)), b = 0.
@@ -54,28 +74,47 @@ class Convolution : public Layer {
  public:
   Convolution(const ConvolutionSpec& spec, const UnetStyle& style);
   void initialise(std::uint64_t seed, std::uint64_t index) override;
+  void renew_copies(at::ScalarType type) override;
+
   Tensor forward(const Tensor& x) const;
+  // The same of x as NormActivation leaves it, with its border if the net is circular, plus
+  // `residual`. `bias` stands in for the convolution's own; undefined, there is none.
+  Tensor forward_bordered(const Tensor& x, const Tensor& bias, const Tensor& residual = {}) const;
+  // Of a 1 x 1 convolution: concat(a, b) weighted, without the bias and without the concatenation.
+  Tensor mix(const Tensor& a, const Tensor& b) const;
+
+  Tensor bias(at::ScalarType type) const { return bias_->as(type); }
+  const Tensor& bias_parameter() const { return bias_->parameter; }
 
  private:
+  // The weight as fused kernels take it, as a function of the parameter: that of the transposed
+  // convolution if this one grows, with channels padded to multiples of 8.
+  Tensor prepare_weight(at::ScalarType type) const;
+  bool needs_preparation() const;  // or else it is the weight as it stands
+
+  ConvolutionSpec spec_;
   double gain_;
-  std::int64_t stride_, border_;
   bool circular_;
-  Tensor weight_, bias_;
+  std::shared_ptr<const Weight> weight_, bias_;
+  Tensor prepared_;  // renewed with the copies, for use without gradients
 };
 
 // act(g (1 + a) + b), with g the group norm of concat(x, skip) (8 groups, affine, from 1 and 0) and
 // (a, b) the halves of `film` [B, 2 channels], one value per channel. An undefined `skip` has no
-// channels, an undefined `film` is a = b = 0.
+// channels, an undefined `film` is a = b = 0. `bias`, one value per channel of x, is added to it
+// first. In a circular net the result has a border.
 class NormActivation : public Layer {
  public:
   static constexpr std::int64_t kGroups = 8;  // must divide `channels`
 
   NormActivation(std::int64_t channels, const UnetStyle& style);
   void initialise(std::uint64_t seed, std::uint64_t index) override;
-  Tensor forward(const Tensor& x, const Tensor& skip = {}, const Tensor& film = {}) const;
+  ops::Normed forward(const Tensor& x, const Tensor& skip = {}, const Tensor& film = {},
+                      const Tensor& bias = {}) const;
 
  private:
   kernels::Activation activation_;
+  bool circular_;
   Tensor scale_, shift_;
 };
 
