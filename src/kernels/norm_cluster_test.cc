@@ -1,0 +1,206 @@
+#include "kernels/cuda/norm_cluster.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/kernel_choice.h"
+
+namespace slift {
+namespace {
+
+using kernels::NormShape;
+using kernels::cuda::ClusterPlan;
+using kernels::cuda::plan_cluster;
+
+constexpr int kBytesOfBFloat16 = 2, kBytesOfFloat = 4;
+
+// Of the UNet's levels and of others that fit: groups narrower than a pack, packs that do not
+// divide a warp, sources whose border lies within a group or even a cluster's only pack but one.
+std::vector<NormShape> fitting_shapes() {
+  return {{2, 128, 128, 128, 0, 8}, {1, 128, 128, 128, 128, 8}, {2, 64, 64, 256, 0, 8},
+          {2, 32, 32, 512, 512, 8}, {2, 16, 16, 256, 128, 8},   {3, 33, 17, 24, 40, 8},
+          {2, 9, 7, 24, 0, 8},      {2, 1, 5, 40, 8, 4},        {2, 1, 1, 32, 0, 32}};
+}
+
+TEST(NormCluster, PlansCoverTheSampleAndFitTheDevice) {
+  for (const NormShape& shape : fitting_shapes()) {
+    const auto plan = plan_cluster(shape, kBytesOfBFloat16);
+    ASSERT_TRUE(plan.has_value()) << shape.height << " x " << shape.width << " "
+                                  << shape.channels();
+    EXPECT_EQ(shape.groups % plan->groups, 0);
+    EXPECT_EQ(plan->channels, plan->groups * shape.channels() / shape.groups);
+    EXPECT_GE(std::int64_t{plan->blocks} * plan->cells, shape.cells());
+    EXPECT_LE(plan->blocks, 8);
+    EXPECT_EQ(plan->tile_bytes, static_cast<unsigned>(plan->cells * plan->channels * 2));
+    EXPECT_LE(plan->shared_bytes, 200u * 1024);
+    EXPECT_EQ(plan->tile_bytes % 16, 0u);
+    EXPECT_GE(plan->channels * kBytesOfBFloat16, 32);
+    EXPECT_LE(plan->channels * kBytesOfBFloat16, 512);
+    NormShape larger = shape;
+    larger.batch = 64;
+    EXPECT_EQ(plan_cluster(larger, kBytesOfBFloat16)->blocks, plan->blocks);
+  }
+}
+
+TEST(NormCluster, PlansOfTheNetworksLevels) {
+  // 32 bytes a cell, since two groups would leave room for one block on a multiprocessor only.
+  const auto high = plan_cluster({64, 128, 128, 128, 0, 8}, kBytesOfBFloat16);
+  EXPECT_EQ(high->groups, 1);
+  EXPECT_EQ(high->blocks, 8);
+  EXPECT_EQ(high->tile_bytes, 64u * 1024);
+  const auto low = plan_cluster({64, 32, 32, 512, 0, 8}, kBytesOfBFloat16);
+  EXPECT_EQ(low->blocks, 4);
+  EXPECT_EQ(low->tile_bytes, 32u * 1024);
+  // Narrow groups are taken together until a cell has 64 bytes.
+  EXPECT_EQ(plan_cluster({1, 16, 16, 64, 0, 16}, kBytesOfBFloat16)->groups, 8);
+}
+
+TEST(NormCluster, ShapesThatDoNotFitHaveNoPlan) {
+  EXPECT_FALSE(plan_cluster({1, 256, 256, 128, 0, 8}, kBytesOfFloat));  // too many bytes
+  EXPECT_FALSE(plan_cluster({1, 8, 8, 8, 0, 8}, kBytesOfBFloat16));     // too few in a cell
+  EXPECT_FALSE(plan_cluster({1, 8, 8, 300, 0, 4}, kBytesOfBFloat16));   // not a multiple of packs
+  EXPECT_FALSE(plan_cluster({1, 2, 2, 1024, 0, 2}, kBytesOfBFloat16));  // wider than a warp
+}
+
+#ifdef SLIFT_WITH_CUDA
+
+using kernels::cuda::NormForm;
+
+struct Outcome {
+  Tensor out, mean, rstd;  // out [batch, out_height, out_width, C]
+};
+
+struct Sources {
+  explicit Sources(const NormShape& shape, at::ScalarType type) {
+    at::manual_seed(3);
+    const auto field = at::TensorOptions().device(at::kCUDA).dtype(type);
+    const auto number = field.dtype(at::kFloat);
+    a = at::randn({shape.batch, shape.cells(), shape.channels_a}, field) + 0.5;
+    b = at::randn({shape.batch, shape.cells(), shape.channels_b}, field) - 0.5;
+    bias = at::randn({shape.channels()}, number);
+    scale = 1 + 0.3 * at::randn({shape.channels()}, number);
+    shift = 0.3 * at::randn({shape.channels()}, number);
+    film = 0.3 * at::randn({shape.batch, 2 * shape.channels()}, number);
+  }
+  Tensor a, b, bias, scale, shift, film;
+};
+
+// T and Out are the kernels' types, `type` LibTorch's name of Out.
+template <typename T, typename Out>
+Outcome run_form(NormForm form, const NormShape& shape, const Sources& s, at::ScalarType type,
+                 float gain = 1) {
+  const auto number = s.scale.options();
+  const Outcome y{at::empty({shape.batch, shape.out_height(), shape.out_width(), shape.channels()},
+                            number.dtype(type)),
+                  at::empty({shape.batch, shape.groups}, number),
+                  at::empty({shape.batch, shape.groups}, number)};
+  const Tensor workspace = at::empty({kernels::cuda::norm_workspace_size(shape)}, number);
+  const kernels::NormInputs<T> in{shape,
+                                  kernels::Activation::kGelu,
+                                  ops::data_of<T>(s.a),
+                                  ops::data_of<T>(s.b),
+                                  ops::data_of<float>(s.bias),
+                                  ops::data_of<float>(s.scale),
+                                  ops::data_of<float>(s.shift),
+                                  ops::data_of<float>(s.film)};
+  const kernels::NormOutputs<Out> out{ops::data_of<Out>(y.out), ops::data_of<float>(y.mean),
+                                      ops::data_of<float>(y.rstd), gain};
+  kernels::cuda::norm_activation(in, out, ops::data_of<float>(workspace), ops::current_stream(),
+                                 form);
+  return y;
+}
+
+bool close(const Tensor& x, const Tensor& y, double relative, double absolute) {
+  return at::allclose(x.to(at::kDouble), y.to(at::kDouble), relative, absolute);
+}
+
+template <typename T>
+void expect_equal_forms(const NormShape& shape, at::ScalarType type, double relative) {
+  const Sources s(shape, type);
+  const Outcome passes = run_form<T, T>(NormForm::kPasses, shape, s, type);
+  const Outcome cluster = run_form<T, T>(NormForm::kCluster, shape, s, type);
+  const std::string what =
+      fmt::format("{} x {} x {}, {} + {} channels, {} groups, border {}", shape.batch, shape.height,
+                  shape.width, shape.channels_a, shape.channels_b, shape.groups, shape.border);
+  EXPECT_TRUE(close(cluster.out, passes.out, relative, 2e-5)) << what;
+  EXPECT_TRUE(close(cluster.mean, passes.mean, 1e-6, 1e-6)) << what;
+  EXPECT_TRUE(close(cluster.rstd, passes.rstd, 1e-6, 0)) << what;
+  EXPECT_TRUE(at::equal(run_form<T, T>(NormForm::kCluster, shape, s, type).out, cluster.out))
+      << what;
+  NormShape single = shape;
+  single.batch = 1;
+  Sources last = s;
+  for (Tensor* p : {&last.a, &last.b, &last.film}) {
+    *p = p->narrow(0, shape.batch - 1, 1).clone();
+  }
+  const Tensor alone = run_form<T, T>(NormForm::kCluster, single, last, type).out;
+  EXPECT_TRUE(at::equal(alone, cluster.out.narrow(0, shape.batch - 1, 1))) << what;
+}
+
+TEST(NormCluster, FormsAgreeAndRepeatTheirBits) {
+  if (!torch::cuda::is_available()) return;
+  for (NormShape shape : fitting_shapes()) {
+    for (const bool border : {false, true}) {
+      shape.border = border;
+      expect_equal_forms<kernels::BFloat16>(shape, at::kBFloat16, 8e-3);  // one rounding
+      if (plan_cluster(shape, kBytesOfFloat)) {
+        expect_equal_forms<float>(shape, at::kFloat, 1e-5);
+      }
+    }
+  }
+}
+
+TEST(NormCluster, AskedForWhereItDoesNotFitThrows) {
+  if (!torch::cuda::is_available()) return;
+  const NormShape shape{1, 3, 3, 7, 0, 1};
+  const Sources s(shape, at::kFloat);
+  EXPECT_THROW((run_form<float, float>(NormForm::kCluster, shape, s, at::kFloat)),
+               std::invalid_argument);
+}
+
+float from_e4m3(unsigned bits) {
+  const unsigned exponent = (bits >> 3) & 15, mantissa = bits & 7;
+  const float size =
+      exponent == 0 ? std::ldexp(static_cast<float>(mantissa), -9)
+                    : std::ldexp(static_cast<float>(8 + mantissa), static_cast<int>(exponent) - 10);
+  return (bits & 128) != 0 ? -size : size;
+}
+
+TEST(NormCluster, Fp8IsTheRoundedOutput) {
+  if (!torch::cuda::is_available()) return;
+  for (const NormShape& shape :
+       {NormShape{2, 33, 17, 24, 40, 8, true}, NormShape{1, 5, 3, 7, 0, 1, true}}) {
+    const Sources s(shape, at::kBFloat16);
+    const Tensor want =
+        run_form<kernels::BFloat16, kernels::BFloat16>(NormForm::kPasses, shape, s, at::kBFloat16)
+            .out.to(at::kCPU, at::kFloat)
+            .flatten();
+    for (const NormForm form : {NormForm::kAuto, NormForm::kPasses}) {
+      for (const float gain : {16.0f, 1e6f}) {  // the second saturates
+        const Tensor got =
+            run_form<kernels::BFloat16, kernels::Fp8>(form, shape, s, at::kByte, gain)
+                .out.to(at::kCPU)
+                .flatten();
+        for (std::int64_t i = 0; i < got.numel(); ++i) {
+          const float exact = std::clamp(gain * want.data_ptr<float>()[i], -448.0f, 448.0f);
+          // Half a unit of 3 bits of mantissa, and the rounding of bfloat16.
+          ASSERT_NEAR(from_e4m3(got.data_ptr<std::uint8_t>()[i]), exact,
+                      std::abs(exact) * 0.068f + 1.0f / 512)
+              << i;
+        }
+      }
+    }
+  }
+}
+
+#endif
+
+}  // namespace
+}  // namespace slift
