@@ -143,7 +143,7 @@ TEST_P(Optimizers, GradientsMayHaveAnotherLayout) {
   const Tensor grad = (at::arange(24, at::kFloat).view({2, 3, 2, 2}) - 9).sin().to(GetParam());
   std::vector<Tensor> results;
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
-    Tensor param = start.to(GetParam()).contiguous(format).requires_grad_();
+    Tensor param = start.to(GetParam()).clone(format).requires_grad_();
     Optimizer optimizer({param}, {}, config_);
     param.mutable_grad() = grad;
     optimizer.prepare(config_.lr);
