@@ -3,65 +3,102 @@
 #include <torch/optim/adamw.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "kernels/ops.h"
+#include "tensor/test_devices.h"
+#include "tensor/upload.h"
 
 namespace slift {
 namespace {
 
-// Empty, tiny, around the lanes of 16 and around the block of 16384 elements.
-const std::vector<std::int64_t> kSizes = {0, 1, 7, 15, 16, 17, 1000, 16383, 16384, 16385, 40001};
+// Empty, tiny, around the lanes of 16, the CUDA blocks of 4096 and the CPU's of 16384 elements; the
+// last has four dimensions.
+const std::vector<std::vector<std::int64_t>> kShapes = {
+    {0},    {1},    {7},    {15},    {16},    {17},    {1000},  {4095},
+    {4096}, {4097}, {8193}, {16383}, {16384}, {16385}, {40001}, {8, 4, 3, 5}};
 
-Tensor normals(std::uint64_t index, std::int64_t size) {
-  Tensor values = at::empty({size}, at::kFloat);
+Tensor normals(std::uint64_t index, const std::vector<std::int64_t>& shape) {
+  Tensor values = at::empty(shape, at::kFloat);
   fill_normal({11, Purpose::kSystemNoise, index, 0},
-              {values.data_ptr<float>(), static_cast<std::size_t>(size)});
+              {values.data_ptr<float>(), static_cast<std::size_t>(values.numel())});
   return values;
 }
 
+// `x` at an address that is no multiple of 16 bytes.
+Tensor misaligned(const Tensor& x) {
+  const Tensor roomy = at::empty({x.numel() + 1}, x.options());
+  return roomy.narrow(0, 1, x.numel()).view(x.sizes()).copy_(x);
+}
+
+double norm_of(const std::vector<Tensor>& grads, const at::Device& device = at::kCPU) {
+  Tensor norm = at::full({}, -1, at::TensorOptions(device).dtype(at::kDouble));
+  ops::global_norm(grads, norm);
+  return norm.item<double>();
+}
+
 struct Settings {
-  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.1, grad_scale = 1,
+  double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.1, clip = 0,
          ema_decay = 0.9;
 
-  kernels::cpu::AdamWStep at(int t) const {
+  // As ops::adamw() wants them, for step t = 1, 2, ...
+  Tensor at(int t, const at::Device& device) const {
     const auto f = [](double x) { return static_cast<float>(x); };
-    return {f(lr),
-            f(1 - beta1),
-            f(1 - beta2),
-            f(eps),
-            f(weight_decay),
-            f(1 - std::pow(beta1, t)),
-            f(1 - std::pow(beta2, t)),
-            f(grad_scale),
-            f(1 - ema_decay)};
+    const kernels::AdamWStep step{f(lr),
+                                  f(1 - beta1),
+                                  f(1 - beta2),
+                                  f(eps),
+                                  f(weight_decay),
+                                  f(1 - std::pow(beta1, t)),
+                                  f(1 - std::pow(beta2, t)),
+                                  f(1 - ema_decay),
+                                  clip};
+    Tensor bytes = at::empty({sizeof step}, at::TensorOptions(device).dtype(at::kByte));
+    upload(std::span(&step, 1), bytes);
+    return bytes;
   }
 };
 
-class AdamW : public testing::Test {
+class AdamW : public testing::TestWithParam<at::Device> {
  protected:
   ~AdamW() override { at::set_num_threads(threads_); }
 
+  // How the tensors of shape i lie in memory: every third is misaligned, the one with four
+  // dimensions channels-last. Every second parameter has a copy.
+  static Tensor placed(const Tensor& x, std::size_t i) {
+    const Tensor there = x.to(GetParam());
+    if (x.dim() == 4) return there.contiguous(at::MemoryFormat::ChannelsLast);
+    return i % 3 == 0 ? misaligned(there) : there;
+  }
   static ops::AdamWState initial_state() {
     ops::AdamWState state;
-    for (std::size_t i = 0; i < kSizes.size(); ++i) {
-      state.params.push_back(normals(i, kSizes[i]) / 8);
-      state.first.push_back(at::zeros({kSizes[i]}));
-      state.second.push_back(at::zeros({kSizes[i]}));
-      state.ema.push_back(state.params.back().clone());
+    for (std::size_t i = 0; i < kShapes.size(); ++i) {
+      const Tensor param = placed(normals(i, kShapes[i]) / 8, i);
+      state.params.push_back(param);
+      state.first.push_back(at::zeros_like(param));
+      state.second.push_back(at::zeros_like(param));
+      state.ema.push_back(param.clone());
+      state.copies.push_back(i % 2 == 1 ? at::zeros_like(param, at::kBFloat16) : Tensor());
     }
     return state;
   }
   static std::vector<Tensor> gradients(int t) {
     std::vector<Tensor> grads;
-    for (std::size_t i = 0; i < kSizes.size(); ++i) {
-      grads.push_back(normals(100 * static_cast<std::uint64_t>(t) + i, kSizes[i]));
+    for (std::size_t i = 0; i < kShapes.size(); ++i) {
+      grads.push_back(placed(normals(100 * static_cast<std::uint64_t>(t) + i, kShapes[i]), i + 1));
     }
     return grads;
   }
+  static void step(const Tensor& numbers, const std::vector<Tensor>& grads,
+                   ops::AdamWState& state) {
+    Tensor norm = at::empty({}, numbers.options().dtype(at::kDouble));
+    ops::global_norm(grads, norm);
+    ops::adamw(numbers, norm, grads, state);
+  }
   static ops::AdamWState run(const Settings& settings, int steps) {
     ops::AdamWState state = initial_state();
-    for (int t = 1; t <= steps; ++t) ops::adamw(settings.at(t), gradients(t), state);
+    for (int t = 1; t <= steps; ++t) step(settings.at(t, GetParam()), gradients(t), state);
     return state;
   }
 
@@ -71,7 +108,7 @@ class AdamW : public testing::Test {
 
 double largest_difference(const Tensor& a, const Tensor& b) {
   if (a.numel() == 0) return 0;
-  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+  return (a.cpu().to(at::kDouble) - b.cpu().to(at::kDouble)).abs().max().item<double>();
 }
 
 constexpr int kSteps = 20;
@@ -79,7 +116,7 @@ constexpr int kSteps = 20;
 // systematic one).
 constexpr double kTolerance = 1e-6;
 
-TEST_F(AdamW, AgreesWithLibTorch) {
+TEST_P(AdamW, AgreesWithLibTorch) {
   const Settings s;
   std::vector<Tensor> params = initial_state().params;
   for (Tensor& p : params) p.requires_grad_();
@@ -94,22 +131,30 @@ TEST_F(AdamW, AgreesWithLibTorch) {
   }
   const ops::AdamWState got = run(s, kSteps);
   for (std::size_t i = 0; i < params.size(); ++i) {
-    EXPECT_LT(largest_difference(got.params[i], params[i].detach()), kTolerance) << kSizes[i];
+    EXPECT_LT(largest_difference(got.params[i], params[i].detach()), kTolerance) << i;
   }
 }
 
-// The formula of kernels.h, in float64, with a clipping scale that matters.
-TEST_F(AdamW, AgreesWithFloat64) {
+// The formula of kernels.h, in float64, with clipping that matters.
+TEST_P(AdamW, AgreesWithFloat64) {
   Settings s;
-  s.grad_scale = 0.125;
+  s.clip = 40;
   s.eps = 1e-3;  // large enough to be seen
   const ops::AdamWState got = run(s, kSteps);
   const ops::AdamWState start = initial_state();
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
-    Tensor p = start.params[i].to(at::kDouble), ema = p.clone();
+  std::vector<double> scales;
+  for (int t = 1; t <= kSteps; ++t) {
+    double squares = 0;
+    for (const Tensor& g : gradients(t)) squares += g.to(at::kDouble).square().sum().item<double>();
+    scales.push_back(s.clip / std::sqrt(squares));
+    EXPECT_LT(scales.back(), 0.2);
+  }
+  for (std::size_t i = 0; i < kShapes.size(); ++i) {
+    Tensor p = start.params[i].cpu().to(at::kDouble), ema = p.clone();
     Tensor m = at::zeros_like(p), v = at::zeros_like(p);
     for (int t = 1; t <= kSteps; ++t) {
-      const Tensor g = gradients(t)[i].to(at::kDouble) * s.grad_scale;
+      const Tensor g =
+          gradients(t)[i].cpu().to(at::kDouble) * scales[static_cast<std::size_t>(t - 1)];
       p = p * (1 - s.lr * s.weight_decay);
       m = s.beta1 * m + (1 - s.beta1) * g;
       v = s.beta2 * v + (1 - s.beta2) * g * g;
@@ -118,77 +163,154 @@ TEST_F(AdamW, AgreesWithFloat64) {
       p = p - s.lr * unbiased_m / (unbiased_v.sqrt() + s.eps);
       ema = s.ema_decay * ema + (1 - s.ema_decay) * p;
     }
-    EXPECT_LT(largest_difference(got.params[i], p), kTolerance) << kSizes[i];
-    EXPECT_LT(largest_difference(got.first[i], m), kTolerance) << kSizes[i];
-    EXPECT_LT(largest_difference(got.second[i], v), kTolerance) << kSizes[i];
-    EXPECT_LT(largest_difference(got.ema[i], ema), kTolerance) << kSizes[i];
+    EXPECT_LT(largest_difference(got.params[i], p), kTolerance) << i;
+    EXPECT_LT(largest_difference(got.first[i], m), kTolerance) << i;
+    EXPECT_LT(largest_difference(got.second[i], v), kTolerance) << i;
+    EXPECT_LT(largest_difference(got.ema[i], ema), kTolerance) << i;
   }
 }
 
-TEST_F(AdamW, EmaEndsAreTheWeightsAndTheStart) {
+TEST_P(AdamW, ClipsOnlyNormsAboveTheBound) {
+  Settings s;
+  const ops::AdamWState never = run(s, 1);
+  const double norm = norm_of(gradients(1), GetParam());
+  s.clip = 1.01 * norm;
+  const ops::AdamWState above = run(s, 1);
+  s.clip = 0.5 * norm;
+  const ops::AdamWState below = run(s, 1);
+  for (std::size_t i = 0; i < kShapes.size(); ++i) {
+    EXPECT_TRUE(at::equal(above.first[i], never.first[i])) << i;
+    EXPECT_LT(largest_difference(below.first[i], 0.5 * never.first[i]), kTolerance) << i;
+  }
+}
+
+TEST_P(AdamW, CopiesAreTheParametersRounded) {
+  const ops::AdamWState state = run(Settings{}, 2);
+  for (std::size_t i = 1; i < kShapes.size(); i += 2) {
+    EXPECT_TRUE(at::equal(state.copies[i], state.params[i].to(at::kBFloat16))) << i;
+  }
+}
+
+// More tensors than one launch carries, each with a value of its own.
+TEST_P(AdamW, ManyTensorsKeepTheirPlaces) {
+  constexpr std::int64_t kTensors = 150;
+  ops::AdamWState state;
+  std::vector<Tensor> grads;
+  double squares = 0;
+  for (std::int64_t i = 0; i < kTensors; ++i) {
+    const std::int64_t size = i % 5;
+    state.params.push_back(at::zeros({size}, at::TensorOptions(GetParam())));
+    state.first.push_back(at::zeros_like(state.params.back()));
+    state.second.push_back(at::zeros_like(state.params.back()));
+    state.ema.push_back(at::zeros_like(state.params.back()));
+    state.copies.emplace_back();
+    grads.push_back(at::full_like(state.params.back(), i));
+    squares += static_cast<double>(size * i * i);
+  }
+  EXPECT_NEAR(norm_of(grads, GetParam()), std::sqrt(squares), 1e-12 * std::sqrt(squares));
+  step(Settings{}.at(1, GetParam()), grads, state);
+  for (std::size_t i = 0; i < grads.size(); ++i) {
+    EXPECT_LT(largest_difference(state.first[i], 0.1 * grads[i]), 1e-5) << i;
+  }
+}
+
+TEST_P(AdamW, EmaEndsAreTheWeightsAndTheStart) {
   Settings s;
   s.ema_decay = 0;
   const ops::AdamWState follows = run(s, 3);
   s.ema_decay = 1;
   const ops::AdamWState stays = run(s, 3);
   const ops::AdamWState start = initial_state();
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
+  for (std::size_t i = 0; i < kShapes.size(); ++i) {
     // ema + (p - ema) rounds twice.
     EXPECT_LT(largest_difference(follows.ema[i], follows.params[i]), kTolerance);
     EXPECT_TRUE(at::equal(stays.ema[i], start.ema[i]));
   }
 }
 
-TEST_F(AdamW, BitsDoNotDependOnTheNumberOfThreads) {
-  const Settings s;
+// On a GPU threads of the host make no difference, but two runs must agree all the same.
+TEST_P(AdamW, BitsDoNotDependOnTheNumberOfThreads) {
+  Settings s;
+  s.clip = 1;
   at::set_num_threads(1);
   const ops::AdamWState one = run(s, 3);
-  const double norm = ops::global_norm(gradients(1));
+  const double norm = norm_of(gradients(1), GetParam());
   for (const int threads : {2, 3}) {
     at::set_num_threads(threads);
     const ops::AdamWState many = run(s, 3);
-    EXPECT_EQ(ops::global_norm(gradients(1)), norm) << threads;
-    for (std::size_t i = 0; i < kSizes.size(); ++i) {
-      EXPECT_TRUE(at::equal(many.params[i], one.params[i])) << kSizes[i];
-      EXPECT_TRUE(at::equal(many.first[i], one.first[i])) << kSizes[i];
-      EXPECT_TRUE(at::equal(many.second[i], one.second[i])) << kSizes[i];
-      EXPECT_TRUE(at::equal(many.ema[i], one.ema[i])) << kSizes[i];
+    EXPECT_EQ(norm_of(gradients(1), GetParam()), norm) << threads;
+    for (std::size_t i = 0; i < kShapes.size(); ++i) {
+      EXPECT_TRUE(at::equal(many.params[i], one.params[i])) << i;
+      EXPECT_TRUE(at::equal(many.first[i], one.first[i])) << i;
+      EXPECT_TRUE(at::equal(many.second[i], one.second[i])) << i;
+      EXPECT_TRUE(at::equal(many.ema[i], one.ema[i])) << i;
     }
   }
 }
 
-TEST_F(AdamW, SizesAndTypesAreChecked) {
-  const auto step = Settings{}.at(1);
+TEST_P(AdamW, SizesTypesAndLayoutsAreChecked) {
+  const Tensor numbers = Settings{}.at(1, GetParam());
   ops::AdamWState state = initial_state();
-  EXPECT_THROW(ops::adamw(step, {}, state), c10::Error);
-  std::vector<Tensor> grads = gradients(1);
-  grads.back() = grads.back().slice(0, 1);
-  EXPECT_THROW(ops::adamw(step, grads, state), c10::Error);
-  grads.back() = at::zeros({kSizes.back()}, at::kDouble);
-  EXPECT_THROW(ops::adamw(step, grads, state), c10::Error);
-  grads.back() = at::zeros({2 * kSizes.back()}).slice(0, 0, 2 * kSizes.back(), 2);
-  EXPECT_THROW(ops::adamw(step, grads, state), c10::Error);
-  EXPECT_THROW(ops::global_norm({at::zeros({2}, at::kDouble)}), c10::Error);
+  const std::vector<Tensor> good = gradients(1);
+  const auto refused = [&](const Tensor& grad) {
+    std::vector<Tensor> grads = good;
+    grads.back() = grad;
+    try {
+      ops::adamw(numbers, at::zeros({}, numbers.options().dtype(at::kDouble)), grads, state);
+    } catch (const c10::Error&) {
+      return true;
+    }
+    return false;
+  };
+  const Tensor& last = good.back();
+  EXPECT_FALSE(refused(last));
+  EXPECT_TRUE(refused(last.slice(0, 1)));
+  EXPECT_TRUE(refused(last.to(at::kDouble)));
+  EXPECT_TRUE(refused(last.contiguous()));  // the parameter is channels-last
+  EXPECT_FALSE(refused(ops::laid_out_like(last.contiguous(), last)));
+  EXPECT_THROW(step(numbers, {}, state), c10::Error);
+  EXPECT_THROW(step(numbers.slice(0, 1), good, state), c10::Error);
+  EXPECT_THROW(norm_of({last.to(at::kDouble)}, GetParam()), c10::Error);
+  EXPECT_THROW(norm_of({last.slice(0, 0, 8, 2)}, GetParam()), c10::Error);
+  state.copies.back() = state.params.back().clone();  // not bfloat16
+  EXPECT_TRUE(refused(last));
 }
 
-TEST(GlobalNorm, AgreesWithFloat64) {
+TEST_P(AdamW, LayoutsAreCopiedOnlyIfTheyDiffer) {
+  const Tensor like = gradients(1).back(), other = like.contiguous();
+  EXPECT_TRUE(ops::laid_out_like(like, like).is_same(like));
+  const Tensor copy = ops::laid_out_like(other, like);
+  EXPECT_EQ(copy.strides(), like.strides());
+  EXPECT_TRUE(at::equal(copy, other));
+  // Strides of dimensions of one element say nothing.
+  const Tensor row = at::empty_strided({1, 5}, {5, 1}), same = at::empty_strided({1, 5}, {1, 1});
+  EXPECT_TRUE(ops::laid_out_like(row, same).is_same(row));
+}
+
+TEST_P(AdamW, NormAgreesWithFloat64) {
   std::vector<Tensor> all;
   double squares = 0;
-  for (std::size_t i = 0; i < kSizes.size(); ++i) {
-    const Tensor x = normals(i, kSizes[i]);
+  for (std::size_t i = 0; i < kShapes.size(); ++i) {
+    const Tensor x = placed(normals(i, kShapes[i]), i);
     const double norm = x.to(at::kDouble).norm().item<double>();
-    EXPECT_NEAR(ops::global_norm({x}), norm, 1e-12 * norm) << kSizes[i];
+    EXPECT_NEAR(norm_of({x}, GetParam()), norm, 1e-12 * norm) << i;
     squares += norm * norm;
     all.push_back(x);
   }
-  EXPECT_NEAR(ops::global_norm(all), std::sqrt(squares), 1e-12 * std::sqrt(squares));
-  EXPECT_EQ(ops::global_norm({}), 0);
+  EXPECT_NEAR(norm_of(all, GetParam()), std::sqrt(squares), 1e-12 * std::sqrt(squares));
+  EXPECT_EQ(norm_of({}, GetParam()), 0);
 }
 
-TEST(GlobalNorm, DoesNotOverflowInFloat32) {
-  EXPECT_NEAR(ops::global_norm({at::full({4}, 1e30)}), 2e30, 1e24);  // 1e30 rounded to float32
-  EXPECT_TRUE(std::isnan(ops::global_norm({at::tensor({1.0f, NAN})})));
+TEST_P(AdamW, NormDoesNotOverflowInFloat32) {
+  const Tensor large = at::full({4}, 1e30, at::TensorOptions(GetParam()));
+  EXPECT_NEAR(norm_of({large}, GetParam()), 2e30, 1e24);  // 1e30 rounded to float32
+  large[1] = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(norm_of({large}, GetParam())));
 }
+
+INSTANTIATE_TEST_SUITE_P(Devices, AdamW, testing::ValuesIn(test_devices()), [](const auto& test) {
+  return std::string(test.param.is_cuda() ? "cuda" : "cpu");
+});
 
 }  // namespace
 }  // namespace slift

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "core/random.h"
 
@@ -116,6 +117,25 @@ struct NormPart {
   std::int64_t sample, first_group, groups;
 };
 
+// The numbers of one AdamW step (Loshchilov & Hutter 2019) with clipping and EMA:
+//   g *= min(1, clip/norm);  p *= 1 - lr wd;  m += (1-b1)(g-m);  v += (1-b2)(g^2-v);
+//   p -= lr/c1 m / (sqrt(v/c2) + eps);  ema += (1-decay)(p-ema),
+// c1 = 1-b1^t, c2 = 1-b2^t for step t = 1, 2, ..., norm that of the gradient; clip = 0 leaves out
+// clipping. The complements 1-b1, 1-b2, 1-decay are given, since float32 cannot form them from
+// betas near 1.
+struct AdamWStep {
+  float lr, rate1, rate2, eps, weight_decay, correction1, correction2, ema_rate;
+  double clip;
+};
+
+// One parameter of a step and what belongs to it: `size` elements each, in one order.
+struct AdamWTensor {
+  const float* grad;
+  float *param, *first, *second, *ema;
+  BFloat16* copy;  // of the parameter, rounded; or null
+  std::int64_t size;
+};
+
 // Of a field [batch, height, width, channels].
 struct FieldShape {
   std::int64_t height, width, channels;
@@ -146,16 +166,9 @@ void pad_circular(const FieldShape& shape, std::int64_t row, const float* x, flo
 void pad_circular_backward(const FieldShape& shape, std::int64_t row, const float* grad_out,
                            float* grad_x);
 
-// One AdamW step (Loshchilov & Hutter 2019) with gradient scaling and EMA in a single pass:
-//   g *= grad_scale;  p *= 1 - lr wd;  m += (1-b1)(g-m);  v += (1-b2)(g^2-v);
-//   p -= lr/c1 m / (sqrt(v/c2) + eps);  ema += (1-decay)(p-ema),
-// c1 = 1-b1^t, c2 = 1-b2^t for step t = 1, 2, ...
-// The complements 1-b1, 1-b2, 1-decay are given, since float32 cannot form them from betas near 1.
-struct AdamWStep {
-  float lr, rate1, rate2, eps, weight_decay, correction1, correction2, grad_scale, ema_rate;
-};
-void adamw(const AdamWStep& step, std::int64_t n, const float* grad, float* param, float* first,
-           float* second, float* ema);
+// One fused pass of an AdamWStep over `n` elements; `norm` is that of the whole gradient.
+void adamw(const AdamWStep& step, double norm, std::int64_t n, const float* grad, float* param,
+           float* first, float* second, float* ema);
 
 // Sum of squares in float64 over blocks of fixed size, so that it does not depend on threads.
 double sum_of_squares(const float* x, std::int64_t n);
@@ -193,6 +206,17 @@ void pad_circular(const FieldShape& shape, std::int64_t rows, const T* x, T* out
 template <typename T>
 void pad_circular_backward(const FieldShape& shape, std::int64_t rows, const T* grad_out, T* grad_x,
                            void* stream);
+
+// L2 norm over all `arrays` into `norm`, in float64, in an order that depends on their sizes alone.
+// `partials` is norm_partials() numbers that hold nothing before or after.
+std::int64_t norm_partials(std::span<const std::span<const float>> arrays);
+void global_norm(std::span<const std::span<const float>> arrays, double* partials, double* norm,
+                 void* stream);
+
+// One AdamW step for all `tensors`. `step` and `norm` are device pointers, too, so that a recorded
+// launch reads the numbers of the step it is replayed for; `tensors` itself is read at once.
+void adamw(const AdamWStep* step, const double* norm, std::span<const AdamWTensor> tensors,
+           void* stream);
 
 }  // namespace cuda
 

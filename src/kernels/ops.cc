@@ -2,44 +2,14 @@
 
 #include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <cmath>
-
 #include "kernels/kernel_choice.h"
 #include "tensor/shapes.h"
 
 namespace slift::ops {
 namespace {
 
-// Elements one thread takes at a time. Fixed, so that blocked sums do not depend on threads.
+// Elements one thread takes at a time.
 constexpr std::int64_t kBlock = 1 << 14;
-
-// Calls body(tensor index, first element, count) for blocks of all tensors, in parallel.
-template <typename Body>
-void for_each_block(const std::vector<Tensor>& tensors, const Body& body) {
-  struct Block {
-    std::size_t tensor;
-    std::int64_t first, count;
-  };
-  std::vector<Block> blocks;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    for (std::int64_t first = 0; first < tensors[i].numel(); first += kBlock) {
-      blocks.push_back({i, first, std::min(kBlock, tensors[i].numel() - first)});
-    }
-  }
-  at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t b = begin; b < end; ++b) {
-                       const Block& block = blocks[static_cast<std::size_t>(b)];
-                       body(b, block.tensor, block.first, block.count);
-                     }
-                   });
-}
-
-void check_dense(const Tensor& t) {
-  TORCH_CHECK(t.scalar_type() == at::kFloat && t.is_contiguous() && t.is_cpu(),
-              "expected a contiguous float32 CPU tensor");
-}
 
 }  // namespace
 
@@ -135,40 +105,6 @@ void add_squared_distances(const Tensor& a, const Tensor& b, Tensor& out) {
     part.na = end - begin;
     part.out += begin * args.nb;
     kernels::cpu::squared_distances(part);
-  });
-}
-
-double global_norm(const std::vector<Tensor>& grads) {
-  std::int64_t blocks = 0;
-  for (const Tensor& g : grads) {
-    check_dense(g);
-    blocks += (g.numel() + kBlock - 1) / kBlock;
-  }
-  std::vector<double> sums(static_cast<std::size_t>(blocks));
-  for_each_block(grads, [&](std::int64_t b, std::size_t i, std::int64_t first, std::int64_t n) {
-    sums[static_cast<std::size_t>(b)] =
-        kernels::cpu::sum_of_squares(grads[i].data_ptr<float>() + first, n);
-  });
-  double total = 0;
-  for (const double sum : sums) total += sum;
-  return std::sqrt(total);
-}
-
-void adamw(const kernels::cpu::AdamWStep& step, const std::vector<Tensor>& grads,
-           AdamWState& state) {
-  TORCH_CHECK(grads.size() == state.params.size(), "adamw: one gradient per parameter");
-  for (std::size_t i = 0; i < grads.size(); ++i) {
-    for (const Tensor& t :
-         {grads[i], state.params[i], state.first[i], state.second[i], state.ema[i]}) {
-      check_dense(t);
-      TORCH_CHECK(t.numel() == grads[i].numel(), "adamw: sizes differ");
-    }
-  }
-  for_each_block(grads, [&](std::int64_t, std::size_t i, std::int64_t first, std::int64_t n) {
-    kernels::cpu::adamw(
-        step, n, grads[i].data_ptr<float>() + first, state.params[i].data_ptr<float>() + first,
-        state.first[i].data_ptr<float>() + first, state.second[i].data_ptr<float>() + first,
-        state.ema[i].data_ptr<float>() + first);
   });
 }
 

@@ -75,16 +75,24 @@ struct ConvolutionArgs {
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args);
 bool has_fused_convolution(const Tensor& x);
 
-// Tensors of one optimiser, in step with each other; float32, contiguous, on one device.
+// Tensors of one optimiser, one of each kind per parameter, on one device. All of an index have
+// the parameter's shape and strides, which may be any without gaps (row-major, channels-last).
 struct AdamWState {
-  std::vector<Tensor> params, first, second, ema;
+  std::vector<Tensor> params, first, second, ema;  // float32
+  std::vector<Tensor> copies;                      // of params, bfloat16; undefined: none
 };
 
-// L2 norm over all `grads`, in float64. CPU only; does not depend on the number of threads.
-double global_norm(const std::vector<Tensor>& grads);
+// x with the shape and strides of `like`: itself if it has them, else a copy.
+Tensor laid_out_like(const Tensor& x, const Tensor& like);
 
-// One fused pass over all parameters (CPU).
-void adamw(const kernels::cpu::AdamWStep& step, const std::vector<Tensor>& grads,
+// L2 norm over all `grads`, float32 without gaps, into `norm`, one float64 on their device; summed
+// in float64. Does not depend on the number of threads.
+void global_norm(const std::vector<Tensor>& grads, Tensor& norm);
+
+// One AdamW step over all parameters in one pass. `step` [sizeof(kernels::AdamWStep)] uint8 is that
+// struct, `norm` what global_norm() gave; both on the parameters' device, so that nothing about a
+// step comes from the host. Does not wait for the GPU.
+void adamw(const Tensor& step, const Tensor& norm, const std::vector<Tensor>& grads,
            AdamWState& state);
 
 }  // namespace slift::ops

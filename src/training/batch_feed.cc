@@ -1,7 +1,8 @@
 #include "training/batch_feed.h"
 
 #include <algorithm>
-#include <cstring>
+
+#include "tensor/upload.h"
 
 namespace slift {
 namespace {
@@ -11,14 +12,14 @@ std::vector<std::int64_t> shape_of(std::vector<std::int64_t> head, const Traject
   return head;
 }
 
-// A copy of `values` on the device. To a GPU it goes through pinned memory, which LibTorch reuses
-// only after the copy has happened, so nobody waits.
+// Fills `to` with `values`; a tensor that does not fit is replaced.
 template <typename T>
-Tensor upload(const std::vector<T>& values, const std::vector<std::int64_t>& shape,
-              at::ScalarType type, const at::Device& device) {
-  const Tensor staged = at::empty(shape, at::TensorOptions(type).pinned_memory(device.is_cuda()));
-  std::memcpy(staged.data_ptr(), values.data(), values.size() * sizeof(T));
-  return staged.to(device, /*non_blocking=*/true);
+void fill(Tensor& to, const std::vector<T>& values, const std::vector<std::int64_t>& shape,
+          at::ScalarType type, const at::Device& device) {
+  if (!to.defined() || to.sizes() != shape) {
+    to = at::empty(shape, at::TensorOptions(type).device(device));
+  }
+  upload(std::span<const T>(values), to);
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ BatchFeed::BatchFeed(const TrajectoryReader& reader, std::int64_t members, std::
   });
 }
 
-DeviceBatch BatchFeed::gather(std::int64_t first, std::int64_t count) const {
+void BatchFeed::stage_rows(std::int64_t first, std::int64_t count, StagedBatch& to) const {
   const TrajectoryInfo& info = reader_.info();
   std::vector<std::int64_t> transitions, windows, nexts;
   for (std::int64_t i = first; i < first + count; ++i) {
@@ -53,21 +54,35 @@ DeviceBatch BatchFeed::gather(std::int64_t first, std::int64_t count) const {
     }
     nexts.push_back(start + t + 1);
   }
-  const auto pick = [&](const std::vector<std::int64_t>& index) {
-    const auto n = static_cast<std::int64_t>(index.size());
-    return resident_.index_select(0, upload(index, {n}, at::kLong, device_));
-  };
-  return {pick(windows).view(shape_of({count, window_}, info)), pick(nexts),
-          upload(transitions, {count}, at::kLong, device_)};
+  fill(to.window, windows, {count, window_}, at::kLong, device_);
+  fill(to.next, nexts, {count}, at::kLong, device_);
+  fill(to.transition, transitions, {count}, at::kLong, device_);
+}
+
+void BatchFeed::stage(std::int64_t first, std::int64_t count, StagedBatch& to) {
+  if (on_gpu()) return stage_rows(first, count, to);
+  const TrajectoryInfo& info = reader_.info();
+  sampler_.fill(first, count, host_);
+  fill(to.window, host_.window, shape_of({count, window_}, info), at::kFloat, device_);
+  fill(to.next, host_.next, shape_of({count}, info), at::kFloat, device_);
+  fill(to.transition, host_.transition, {count}, at::kLong, device_);
+}
+
+DeviceBatch BatchFeed::assemble(const StagedBatch& staged, std::int64_t begin,
+                                std::int64_t count) const {
+  const Tensor window = staged.window.narrow(0, begin, count);
+  const Tensor next = staged.next.narrow(0, begin, count);
+  const Tensor transition = staged.transition.narrow(0, begin, count);
+  if (!on_gpu()) return {window, next, transition};
+  return {
+      resident_.index_select(0, window.flatten()).view(shape_of({count, window_}, reader_.info())),
+      resident_.index_select(0, next), transition};
 }
 
 DeviceBatch BatchFeed::get(std::int64_t first, std::int64_t count) {
-  if (on_gpu()) return gather(first, count);
-  const TrajectoryInfo& info = reader_.info();
-  sampler_.fill(first, count, host_);
-  return {upload(host_.window, shape_of({count, window_}, info), at::kFloat, device_),
-          upload(host_.next, shape_of({count}, info), at::kFloat, device_),
-          upload(host_.transition, {count}, at::kLong, device_)};
+  StagedBatch staged;
+  stage(first, count, staged);
+  return assemble(staged, 0, count);
 }
 
 }  // namespace slift

@@ -15,6 +15,13 @@ struct DeviceBatch {
   Tensor transition;  // [B] int64
 };
 
+// What a batch is assembled from, on the device: states, or where the device's data have them.
+struct StagedBatch {
+  Tensor window;      // [B, m, state...], or their rows [B, m] int64
+  Tensor next;        // [B, state...], or their rows [B] int64
+  Tensor transition;  // [B] int64
+};
+
 struct FeedLimits {
   std::int64_t host_bytes = 0;    // of trajectories in memory; larger data are streamed
   std::int64_t device_bytes = 0;  // of trajectories kept on the GPU; larger data stay on the host
@@ -26,14 +33,22 @@ class BatchFeed {
   BatchFeed(const TrajectoryReader& reader, std::int64_t members, std::int64_t window,
             std::uint64_t seed, const FeedLimits& limits, const at::Device& device);
 
-  // The transitions at positions first .. first+count-1 of the random order.
+  // A batch is made in two calls. stage() brings what the host knows of the transitions at
+  // positions first .. first+count-1 of the random order to the device, without waiting for it.
+  // Tensors that `to` has from a batch of the same size are filled anew, where they are. assemble()
+  // works on the device alone and can be recorded (tensor/step_graph.h); it takes the rows begin ..
+  // begin+count-1 of what was staged and may share their memory.
+  void stage(std::int64_t first, std::int64_t count, StagedBatch& to);
+  DeviceBatch assemble(const StagedBatch& staged, std::int64_t begin, std::int64_t count) const;
+
+  // Both at once.
   DeviceBatch get(std::int64_t first, std::int64_t count);
 
   const TransitionSampler& sampler() const { return sampler_; }
   bool on_gpu() const { return resident_.defined(); }
 
  private:
-  DeviceBatch gather(std::int64_t first, std::int64_t count) const;
+  void stage_rows(std::int64_t first, std::int64_t count, StagedBatch& to) const;
 
   const TrajectoryReader& reader_;
   TransitionSampler sampler_;

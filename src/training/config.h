@@ -45,6 +45,7 @@ struct TrainConfig {
   std::int64_t checkpoint_every = 1000;
   std::int64_t gauge_every = 1000;
   std::string device = "cpu";
+  bool graph = true;
   std::int64_t threads = 0;
 
   // [validation]

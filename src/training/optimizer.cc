@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "core/errors.h"
+#include "tensor/upload.h"
 
 namespace slift {
 
@@ -16,66 +17,54 @@ double schedule(std::int64_t step, std::int64_t warmup, double phase) {
   return rise * 0.5 * (1 + std::cos(std::numbers::pi * std::min(phase, 1.0)));
 }
 
-Optimizer::Optimizer(std::vector<Tensor> params, const TrainConfig& config) : config_(config) {
+Optimizer::Optimizer(std::vector<Tensor> params, std::vector<Tensor> copies,
+                     const TrainConfig& config)
+    : config_(config) {
   torch::NoGradGuard no_grad;
   for (const Tensor& p : params) {
     state_.first.push_back(at::zeros_like(p));
     state_.second.push_back(at::zeros_like(p));
     state_.ema.push_back(p.detach().clone());
-    if (p.is_cuda()) cuda_steps_.push_back(at::zeros({}, p.options()));
   }
+  const at::TensorOptions there(params.front().device());
+  numbers_ = at::zeros({sizeof(kernels::AdamWStep)}, there.dtype(at::kByte));
+  norm_ = at::zeros({}, there.dtype(at::kDouble));
+  copies.resize(params.size());
   state_.params = std::move(params);
+  state_.copies = std::move(copies);
+  renew_copies();
 }
 
-double Optimizer::step(double lr) {
-  torch::NoGradGuard no_grad;
+void Optimizer::prepare(double lr) {
   ++steps_;
   const double t = static_cast<double>(steps_);
   const double ema_decay = std::min(config_.ema, (1 + t) / (10 + t));
-  double norm = -1;
-  if (state_.params.front().is_cuda()) {
-    step_cuda(lr, ema_decay);
-  } else {
-    norm = step_cpu(lr, ema_decay);
-  }
+  kernels::AdamWStep step{};
+  step.lr = static_cast<float>(lr);
+  step.rate1 = static_cast<float>(1 - config_.beta1);
+  step.rate2 = static_cast<float>(1 - config_.beta2);
+  step.eps = static_cast<float>(config_.eps);
+  step.weight_decay = static_cast<float>(config_.weight_decay);
+  step.correction1 = static_cast<float>(1 - std::pow(config_.beta1, t));
+  step.correction2 = static_cast<float>(1 - std::pow(config_.beta2, t));
+  step.ema_rate = static_cast<float>(1 - ema_decay);
+  step.clip = config_.clip;
+  upload(std::span<const kernels::AdamWStep>(&step, 1), numbers_);
+}
+
+void Optimizer::update() {
+  torch::NoGradGuard no_grad;
+  std::vector<Tensor> grads;
+  for (const Tensor& p : state_.params) grads.push_back(ops::laid_out_like(p.grad(), p));
+  ops::global_norm(grads, norm_);
+  ops::adamw(numbers_, norm_, grads, state_);
   for (Tensor& p : state_.params) p.mutable_grad() = Tensor();
-  return norm;
 }
 
-double Optimizer::step_cpu(double lr, double ema_decay) {
-  std::vector<Tensor> grads;
-  for (const Tensor& p : state_.params) grads.push_back(p.grad().contiguous());
-  const double norm = ops::global_norm(grads);
-  const bool clipped = config_.clip > 0 && norm > config_.clip;
-  const double t = static_cast<double>(steps_);
-  kernels::cpu::AdamWStep update{};
-  update.lr = static_cast<float>(lr);
-  update.rate1 = static_cast<float>(1 - config_.beta1);
-  update.rate2 = static_cast<float>(1 - config_.beta2);
-  update.eps = static_cast<float>(config_.eps);
-  update.weight_decay = static_cast<float>(config_.weight_decay);
-  update.correction1 = static_cast<float>(1 - std::pow(config_.beta1, t));
-  update.correction2 = static_cast<float>(1 - std::pow(config_.beta2, t));
-  update.grad_scale = clipped ? static_cast<float>(config_.clip / norm) : 1.0f;
-  update.ema_rate = static_cast<float>(1 - ema_decay);
-  ops::adamw(update, grads, state_);
-  return norm;
-}
-
-void Optimizer::step_cuda(double lr, double ema_decay) {
-  std::vector<Tensor> grads;
-  for (const Tensor& p : state_.params) grads.push_back(p.grad());
-  if (config_.clip > 0) {
-    std::vector<Tensor> norms;
-    for (const Tensor& g : grads) norms.push_back(g.norm());
-    const Tensor scale = (config_.clip / at::stack(norms).norm()).clamp_max(1.0);
-    for (Tensor& g : grads) g.mul_(scale);
-  }
-  for (Tensor& s : cuda_steps_) s.add_(1);
-  torch_fused_adamw(state_.params, grads, state_.first, state_.second, cuda_steps_,
-                    {lr, config_.beta1, config_.beta2, config_.weight_decay, config_.eps});
-  for (std::size_t i = 0; i < state_.ema.size(); ++i) {
-    state_.ema[i].lerp_(state_.params[i], 1 - ema_decay);
+void Optimizer::renew_copies() {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < state_.copies.size(); ++i) {
+    if (state_.copies[i].defined()) state_.copies[i].copy_(state_.params[i]);
   }
 }
 
@@ -107,7 +96,7 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state, std::int6
       (*tensors)[i].copy_(found->second);
     }
   }
-  for (Tensor& s : cuda_steps_) s.fill_(static_cast<double>(steps));
+  renew_copies();
   steps_ = steps;
 }
 

@@ -1,7 +1,9 @@
-// AdamW with gradient clipping and an exponential moving average of the weights.
+// AdamW with gradient clipping and an exponential moving average of the weights: one fused pass
+// over all parameters on either device. The EMA's decay ramps up as min(ema, (1 + t) / (10 + t)),
+// so that early averages forget the initial weights.
 //
-// On the CPU one fused pass over all parameters; on CUDA LibTorch's fused AdamW. The EMA's decay
-// ramps up as min(ema, (1 + t) / (10 + t)), so that early averages forget the initial weights.
+// A step is two calls: prepare() brings what differs between steps from the host to the device,
+// update() does the same work every time and can be recorded (tensor/step_graph.h).
 #pragma once
 
 #include <map>
@@ -15,12 +17,18 @@ namespace slift {
 
 class Optimizer {
  public:
-  // `params` are updated in place; all on one device, float32.
-  Optimizer(std::vector<Tensor> params, const TrainConfig& config);
+  // `params` are updated in place; all on one device, float32, without gaps. `copies`, if not
+  // empty, are one for each parameter: bfloat16 with its shape and strides, kept equal to it, or
+  // undefined.
+  Optimizer(std::vector<Tensor> params, std::vector<Tensor> copies, const TrainConfig& config);
 
-  // Applies one update from the parameters' gradients and clears them. `lr` is the current rate.
-  // Returns the gradient norm before clipping (CPU) or -1 (CUDA, where reading it would wait).
-  double step(double lr);
+  // Begins the next step, with rate `lr`. Does not wait for the device.
+  void prepare(double lr);
+  // Applies the step from the parameters' gradients, which it leaves undefined.
+  void update();
+
+  // Of the last update, before clipping; 0 if there was none. Waits for the device.
+  double gradient_norm() const { return norm_.item<double>(); }
 
   const std::vector<Tensor>& ema() const { return state_.ema; }
   std::int64_t steps() const { return steps_; }
@@ -30,14 +38,16 @@ class Optimizer {
   void load_state(const std::map<std::string, Tensor>& state, std::int64_t steps,
                   const std::string& source);
 
+  // Makes the copies equal to the parameters again; for those who changed these.
+  void renew_copies();
+
  private:
-  double step_cpu(double lr, double ema_decay);
-  void step_cuda(double lr, double ema_decay);
   std::vector<std::pair<const char*, std::vector<Tensor>*>> groups();
 
   TrainConfig config_;
   ops::AdamWState state_;
-  std::vector<Tensor> cuda_steps_;
+  Tensor numbers_;  // of the step, as ops::adamw() wants them
+  Tensor norm_;     // of the gradient, float64
   std::int64_t steps_ = 0;
 };
 

@@ -44,7 +44,9 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
       ranks_(ranks),
       device_(ranks.device()),
       reader_(config.path),
-      loss_(make_loss(config.loss)) {
+      loss_(make_loss(config.loss)),
+      last_loss_(at::zeros({}, at::TensorOptions(device_))),
+      graph_(device_) {
   require(reader_.info().record.empty(),
           "{}: holds records (`slift rollout --no-states`), not states", config.path);
   const std::int64_t available = reader_.info().members;
@@ -62,44 +64,65 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
   model_ = std::make_unique<TransitionModel>(build_model(config, reader_, members));
   model_->to(device_);
   model_->set_precision(config.precision);
-  optimizer_ = std::make_unique<Optimizer>(model_->backbone().parameters(), config);
+  optimizer_ =
+      std::make_unique<Optimizer>(model_->backbone().parameters(), std::vector<Tensor>{}, config);
   labels_ = {seed, config.label_dimension, parse_label_kind(config.label_kind)};
   probe_ = feed_->get(0, probe_rows(config, reader_.info()));
 }
 
-Tensor Trainer::step(double phase, bool& stop) {
-  const std::int64_t part = config_.batch / (config_.accumulate * ranks_.size());
-  const std::int64_t first = iteration_ * config_.batch + ranks_.rank() * config_.accumulate * part;
+const Tensor& Trainer::step(double phase, bool& stop) {
+  const std::int64_t rows = config_.batch / ranks_.size();
+  feed_->stage(iteration_ * config_.batch + ranks_.rank() * rows, rows, staged_);
+  phase_ = phase;
+  if (ranks_.connected()) {
+    compute_loss_and_gradients();
+    exchange(stop);
+    prepare_update();
+    optimizer_->update();
+  } else {
+    prepare_update();
+    const auto body = [this] {
+      compute_loss_and_gradients();
+      optimizer_->update();
+    };
+    config_.graph ? graph_.run(body) : body();
+  }
+  ++iteration_;
+  return last_loss_;
+}
+
+void Trainer::compute_loss_and_gradients() {
+  const std::int64_t parts = config_.accumulate, rows = staged_.transition.size(0) / parts;
   Tensor total;
-  for (std::int64_t i = 0; i < config_.accumulate; ++i) {
-    const DeviceBatch batch = feed_->get(first + i * part, part);
+  for (std::int64_t i = 0; i < parts; ++i) {
+    const DeviceBatch batch = feed_->assemble(staged_, i * rows, rows);
     const Tensor output =
         model_->scaled_output(batch.window, labels_.for_transitions(batch.transition));
     Tensor loss = loss_(output, model_->scaled_target(batch.window, batch.next));
-    if (config_.accumulate > 1) loss = loss / static_cast<double>(config_.accumulate);
+    if (parts > 1) loss = loss / static_cast<double>(parts);
     loss.backward();
     total = i == 0 ? loss.detach() : total + loss.detach();
   }
-  phase_ = phase;
-  if (ranks_.connected()) exchange(total, stop);
-  rate_ = config_.lr * schedule(iteration_, config_.warmup, phase_);
-  gradient_norm_ = optimizer_->step(rate_);
-  ++iteration_;
-  return total;
+  last_loss_.copy_(total);
 }
 
-void Trainer::exchange(Tensor& loss, bool& stop) {
+void Trainer::exchange(bool& stop) {
   torch::NoGradGuard no_grad;
   const auto ranks = static_cast<double>(ranks_.size());
   const double leads_with = ranks_.leads() ? ranks * phase_ : 0;
   const Tensor signals =
       at::tensor({static_cast<float>(leads_with), stop ? 1.0f : 0.0f}).to(device_);
-  std::vector<Tensor> shared = {loss, signals};
+  std::vector<Tensor> shared = {last_loss_, signals};
   for (const Tensor& p : model_->backbone().parameters()) shared.push_back(p.grad());
   ranks_.average(shared);
   const Tensor heard = signals.to(at::kCPU);
   phase_ = heard[0].item<double>();
   stop = heard[1].item<double>() > 0;
+}
+
+void Trainer::prepare_update() {
+  rate_ = config_.lr * schedule(iteration_, config_.warmup, phase_);
+  optimizer_->prepare(rate_);
 }
 
 GaugeReading Trainer::gauge() { return read_gauge(*model_, probe_, labels_); }
@@ -112,8 +135,10 @@ void Trainer::with_averaged_weights(const std::function<void(const TransitionMod
     own.push_back(params[i].clone());
     params[i].copy_(optimizer_->ema()[i]);
   }
+  optimizer_->renew_copies();
   const auto restore = [&] {
     for (std::size_t i = 0; i < params.size(); ++i) params[i].copy_(own[i]);
+    optimizer_->renew_copies();
   };
   try {
     use(*model_);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "nets/transition_model.h"
+#include "tensor/step_graph.h"
 #include "training/batch_feed.h"
 #include "training/config.h"
 #include "training/gauge.h"
@@ -28,14 +29,16 @@ class Trainer {
   // `ranks` must outlive the trainer.
   Trainer(const TrainConfig& config, Ranks& ranks);
 
-  // One optimiser step; returns the loss (a scalar tensor on the device). `phase` is the share of
-  // the run that is done, for the schedule; that of the leading rank counts. `stop` says whether
-  // this process has been asked to stop, and afterwards whether any rank has.
-  Tensor step(double phase, bool& stop);
+  // One optimiser step; returns the loss, a scalar on the device that the next step overwrites.
+  // `phase` is the share of the run that is done, for the schedule; that of the leading rank
+  // counts. `stop` says whether this process has been asked to stop, and afterwards whether any
+  // rank has. On a GPU the host does not wait for the step.
+  const Tensor& step(double phase, bool& stop);
 
   std::int64_t iteration() const { return iteration_; }
   void set_iteration(std::int64_t iteration) { iteration_ = iteration; }
-  double last_gradient_norm() const { return gradient_norm_; }
+  // Before clipping. Waits for the device.
+  double last_gradient_norm() const { return optimizer_->gradient_norm(); }
   double last_rate() const { return rate_; }
   double last_phase() const { return phase_; }
   const TransitionModel& model() const { return *model_; }
@@ -49,8 +52,12 @@ class Trainer {
   void with_averaged_weights(const std::function<void(const TransitionModel&)>& use);
 
  private:
+  // Of the staged batch, by the parts that train.accumulate asks for.
+  void compute_loss_and_gradients();
   // Averages gradients, loss and signals over all ranks.
-  void exchange(Tensor& loss, bool& stop);
+  void exchange(bool& stop);
+  // Tells the optimiser the rate of this step.
+  void prepare_update();
 
   TrainConfig config_;
   Ranks& ranks_;
@@ -61,9 +68,12 @@ class Trainer {
   std::unique_ptr<Optimizer> optimizer_;
   LabelSource labels_;
   Loss loss_;
+  StagedBatch staged_;  // with last_loss_ what changes from step to step, at fixed addresses
+  Tensor last_loss_;
+  StepGraph graph_;
   DeviceBatch probe_;  // of the gauge
   std::int64_t iteration_ = 0;
-  double gradient_norm_ = 0, rate_ = 0, phase_ = 0;
+  double rate_ = 0, phase_ = 0;
 };
 
 // Named numbers of a validation, in the order they are shown.

@@ -249,6 +249,7 @@ TEST_F(TrainerTest, ResumeRefusesAnotherExperiment) {
   other.log_every = 3;
   other.checkpoint_every = 4;
   other.threads = 1;
+  other.graph = false;
   EXPECT_EQ(error_of([&] { train(other, {run("a"), /*resume=*/true}); }), "");
 }
 

@@ -1,25 +1,14 @@
-#include <algorithm>
-#include <cmath>
-
+#include "kernels/adamw_math.h"
 #include "kernels/kernels.h"
 
 namespace slift::kernels::cpu {
 
-void adamw(const AdamWStep& s, std::int64_t n, const float* __restrict grad,
+void adamw(const AdamWStep& step, double norm, std::int64_t n, const float* __restrict grad,
            float* __restrict param, float* __restrict first, float* __restrict second,
            float* __restrict ema) {
-  const float decay = 1 - s.lr * s.weight_decay;
-  const float rate = s.lr / s.correction1;
-  const float root_scale = 1 / std::sqrt(s.correction2);
+  const AdamWRates rates = adamw_rates(step, norm);
   for (std::int64_t i = 0; i < n; ++i) {
-    const float g = grad[i] * s.grad_scale;
-    const float m = first[i] + s.rate1 * (g - first[i]);
-    const float v = second[i] + s.rate2 * (g * g - second[i]);
-    const float p = param[i] * decay - rate * m / (std::sqrt(v) * root_scale + s.eps);
-    first[i] = m;
-    second[i] = v;
-    param[i] = p;
-    ema[i] += s.ema_rate * (p - ema[i]);
+    adamw_update(rates, grad[i], param[i], first[i], second[i], ema[i]);
   }
 }
 

@@ -1,0 +1,204 @@
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/adamw_math.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/cuda/packs.h"
+#include "kernels/kernels.h"
+
+namespace slift::kernels::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int kSumThreads = 1024;
+constexpr int kArraysPerLaunch = 64;
+// Elements one block takes: enough that finding them costs nothing, few enough to balance.
+constexpr std::int64_t kElementsPerBlock = 4096;
+
+std::int64_t blocks_of(std::int64_t size) {
+  return (size + kElementsPerBlock - 1) / kElementsPerBlock;
+}
+
+std::int64_t size_of(const AdamWTensor& tensor) { return tensor.size; }
+
+struct Gradient {
+  const float* values;
+  std::int64_t size;
+};
+std::int64_t size_of(const Gradient& gradient) { return gradient.size; }
+
+// The arrays of one launch, passed by value: a recorded launch needs no memory of ours. None is
+// empty; the blocks of array i are first_block[i] to first_block[i + 1] - 1.
+template <typename Array>
+struct Launch {
+  Array arrays[kArraysPerLaunch];
+  unsigned first_block[kArraysPerLaunch + 1];
+  int count;
+};
+
+// Calls enqueue(launch, blocks) until all `arrays` have had their turn, in their order.
+template <typename Array, typename Enqueue>
+void for_each_launch(std::span<const Array> arrays, const Enqueue& enqueue) {
+  Launch<Array> launch = {};
+  const auto flush = [&] {
+    if (launch.count > 0) enqueue(launch, launch.first_block[launch.count]);
+    launch.count = 0;
+  };
+  for (const Array& array : arrays) {
+    if (size_of(array) == 0) continue;
+    const int i = launch.count++;
+    launch.arrays[i] = array;
+    launch.first_block[i + 1] =
+        launch.first_block[i] + static_cast<unsigned>(blocks_of(size_of(array)));
+    if (launch.count == kArraysPerLaunch) flush();
+  }
+  flush();
+}
+
+// The elements first ... end - 1 of arrays[array]: the share of this block.
+struct Share {
+  int array;
+  std::int64_t first, end;
+};
+
+template <typename Array>
+__device__ Share share_of_block(const Launch<Array>& launch) {
+  int low = 0, high = launch.count;  // first_block[low] <= blockIdx.x < first_block[high]
+  while (high - low > 1) {
+    const int middle = (low + high) / 2;
+    (launch.first_block[middle] <= blockIdx.x ? low : high) = middle;
+  }
+  const std::int64_t first = (blockIdx.x - launch.first_block[low]) * kElementsPerBlock;
+  return {low, first, min(first + kElementsPerBlock, launch.arrays[low].size)};
+}
+
+// The sum over all threads, in an order that depends on their number alone; thread 0 has it.
+template <int Threads>
+__device__ double sum_over_block(double value) {
+  __shared__ double sums[Threads];
+  sums[threadIdx.x] = value;
+  for (int half = Threads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
+  }
+  return sums[0];
+}
+
+__global__ void __launch_bounds__(kThreads)
+    sum_of_squares(const __grid_constant__ Launch<Gradient> launch, double* partials) {
+  const Share share = share_of_block(launch);
+  const float* const values = launch.arrays[share.array].values;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(values) % 16 == 0;
+  double sum = 0;
+  for (std::int64_t i = share.first + 4 * threadIdx.x; i < share.end; i += 4 * kThreads) {
+    Pack<float, 4> four = {};
+    if (aligned && i + 4 <= share.end) {
+      four = *reinterpret_cast<const Pack<float, 4>*>(values + i);
+    } else {
+      for (int k = 0; k < 4 && i + k < share.end; ++k) four.values[k] = values[i + k];
+    }
+    for (const float value : four.values) sum += static_cast<double>(value) * value;
+  }
+  sum = sum_over_block<kThreads>(sum);
+  if (threadIdx.x == 0) partials[blockIdx.x] = sum;
+}
+
+__global__ void __launch_bounds__(kSumThreads)
+    root_of_sum(const double* partials, std::int64_t count, double* norm) {
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += kSumThreads) sum += partials[i];
+  sum = sum_over_block<kSumThreads>(sum);
+  if (threadIdx.x == 0) *norm = sqrt(sum);
+}
+
+// N elements from element i on; all pointers are aligned for packs of N.
+template <int N>
+__device__ void update(const AdamWRates& rates, const AdamWTensor& t, std::int64_t i) {
+  using Floats = Pack<float, N>;
+  const Floats grad = *reinterpret_cast<const Floats*>(t.grad + i);
+  Floats param = *reinterpret_cast<const Floats*>(t.param + i);
+  Floats first = *reinterpret_cast<const Floats*>(t.first + i);
+  Floats second = *reinterpret_cast<const Floats*>(t.second + i);
+  Floats ema = *reinterpret_cast<const Floats*>(t.ema + i);
+  for (int k = 0; k < N; ++k) {
+    adamw_update(rates, grad.values[k], param.values[k], first.values[k], second.values[k],
+                 ema.values[k]);
+  }
+  *reinterpret_cast<Floats*>(t.param + i) = param;
+  *reinterpret_cast<Floats*>(t.first + i) = first;
+  *reinterpret_cast<Floats*>(t.second + i) = second;
+  *reinterpret_cast<Floats*>(t.ema + i) = ema;
+  if (t.copy == nullptr) return;
+  struct alignas(N * sizeof(BFloat16)) Rounded {
+    BFloat16 values[N];
+  } copy;
+  for (int k = 0; k < N; ++k) from_float(param.values[k], copy.values[k]);
+  *reinterpret_cast<Rounded*>(t.copy + i) = copy;
+}
+
+// Whether elements can be taken in fours; blocks begin at multiples of four.
+__device__ bool fits_fours(const AdamWTensor& t) {
+  const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
+  const std::uintptr_t floats =
+      address(t.grad) | address(t.param) | address(t.first) | address(t.second) | address(t.ema);
+  return floats % 16 == 0 && address(t.copy) % 8 == 0;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    adamw_step(const __grid_constant__ Launch<AdamWTensor> launch, const AdamWStep* step,
+               const double* norm) {
+  const Share share = share_of_block(launch);
+  const AdamWTensor tensor = launch.arrays[share.array];
+  const AdamWRates rates = adamw_rates(*step, *norm);
+  std::int64_t single = share.first;
+  if (fits_fours(tensor)) {
+    single = share.end - share.end % 4;
+    for (std::int64_t i = share.first + 4 * threadIdx.x; i < single; i += 4 * kThreads) {
+      update<4>(rates, tensor, i);
+    }
+  }
+  for (std::int64_t i = single + threadIdx.x; i < share.end; i += kThreads) {
+    update<1>(rates, tensor, i);
+  }
+}
+
+// What every GPU lets a launch carry.
+static_assert(sizeof(Launch<AdamWTensor>) + 2 * sizeof(void*) <= 4096);
+
+}  // namespace
+
+std::int64_t norm_partials(std::span<const std::span<const float>> arrays) {
+  std::int64_t count = 0;
+  for (const auto& array : arrays) count += blocks_of(static_cast<std::int64_t>(array.size()));
+  return count;
+}
+
+void global_norm(std::span<const std::span<const float>> arrays, double* partials, double* norm,
+                 void* stream) {
+  const auto queue = static_cast<cudaStream_t>(stream);
+  std::vector<Gradient> gradients;
+  for (const auto& array : arrays) {
+    gradients.push_back({array.data(), static_cast<std::int64_t>(array.size())});
+  }
+  std::int64_t done = 0;
+  for_each_launch<Gradient>(gradients, [&](const Launch<Gradient>& launch, unsigned blocks) {
+    sum_of_squares<<<blocks, kThreads, 0, queue>>>(launch, partials + done);
+    check_launch("global_norm");
+    done += blocks;
+  });
+  root_of_sum<<<1, kSumThreads, 0, queue>>>(partials, done, norm);
+  check_launch("global_norm");
+}
+
+void adamw(const AdamWStep* step, const double* norm, std::span<const AdamWTensor> tensors,
+           void* stream) {
+  const auto queue = static_cast<cudaStream_t>(stream);
+  for_each_launch<AdamWTensor>(tensors, [&](const Launch<AdamWTensor>& launch, unsigned blocks) {
+    adamw_step<<<blocks, kThreads, 0, queue>>>(launch, step, norm);
+    check_launch("adamw");
+  });
+}
+
+}  // namespace slift::kernels::cuda

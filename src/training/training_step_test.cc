@@ -1,0 +1,225 @@
+// Trainer::step() on every device, recorded as a CUDA graph where there is one.
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "core/log.h"
+#include "core/random.h"
+#include "core/testing.h"
+#include "tensor/runtime.h"
+#include "tensor/test_devices.h"
+#include "training/trainer.h"
+
+namespace slift {
+namespace {
+
+using NamedTensors = std::map<std::string, Tensor>;
+
+constexpr std::int64_t kRows = 12, kTrajectories = 4, kFrames = 8;
+// Warm-ups, the recording and replays.
+constexpr int kStepsOfTest = 12;
+static_assert(kStepsOfTest > 2 * StepGraph::kWarmups + 2);
+
+class SteppingTrainer {
+ public:
+  SteppingTrainer(const TrainConfig& config, const at::Device& device)
+      : ranks_(RankInfo{}, device), trainer_(config, ranks_) {}
+  Trainer* operator->() { return &trainer_; }
+
+  double step(double phase) {
+    bool stop = false;
+    return trainer_.step(phase, stop).item<double>();
+  }
+  // Up to the given iteration, by the schedule of a run of kStepsOfTest.
+  void advance_to(std::int64_t iteration) {
+    while (trainer_.iteration() < iteration) {
+      step(static_cast<double>(trainer_.iteration()) / kStepsOfTest);
+    }
+  }
+  NamedTensors copied_state() {
+    NamedTensors state;
+    for (const auto& [name, tensor] : trainer_.optimizer().state()) {
+      state[name] = tensor.detach().cpu().clone();
+    }
+    return state;
+  }
+  void rewind(const NamedTensors& state, std::int64_t iteration) {
+    trainer_.optimizer().load_state(state, iteration, "state");
+    trainer_.set_iteration(iteration);
+  }
+
+ private:
+  Ranks ranks_;
+  Trainer trainer_;
+};
+
+void expect_same_bits(const NamedTensors& a, const NamedTensors& b) {
+  for (const auto& [name, tensor] : a) EXPECT_TRUE(at::equal(tensor, b.at(name))) << name;
+}
+
+// A device and a family of networks.
+class TrainingStep : public testing::TestWithParam<std::tuple<at::Device, std::string>> {
+ protected:
+  TrainingStep() : device_(resolve_device(std::get<0>(GetParam()).is_cuda() ? "cuda" : "cpu")) {
+    init_logging(/*quiet=*/true);
+    TrajectoryInfo info;
+    info.members = kTrajectories;
+    info.steps = kFrames;
+    config_.net.kind = std::get<1>(GetParam());
+    config_.net.window = 2;
+    if (config_.net.kind == "mlp") {
+      info.state_shape = {3};
+      config_.net.width = 16;
+      config_.net.layers = 2;
+    } else {
+      info.state_shape = {2, 8, 8};
+      config_.net.widths = {8, 16};
+      config_.net.label_width = 8;
+    }
+    std::vector<float> states(static_cast<std::size_t>(kTrajectories * info.trajectory_size()));
+    fill_normal({2, Purpose::kSystemNoise, 0, 0}, states);
+    config_.path = (folder_ / "noise.h5").string();
+    TrajectoryWriter writer(config_.path, info);
+    writer.write(0, kTrajectories, states);
+    writer.commit();
+    config_.seed = 3;
+    config_.label_dimension = 3;
+    config_.lr = 1e-2;
+    config_.warmup = 3;
+    config_.ema = 0.9;
+    config_.batch = kRows;
+  }
+
+  SteppingTrainer trainer() const { return SteppingTrainer(config_, device_); }
+
+  TestFolder folder_;
+  at::Device device_;
+  TrainConfig config_;
+};
+
+// With the data on the GPU, and brought there batch by batch.
+TEST_P(TrainingStep, RecordedOrNotGivesTheSameBits) {
+  for (const std::int64_t device_mb : {1, 0}) {
+    config_.device_mb = device_mb;
+    config_.graph = true;
+    SteppingTrainer recorded = trainer();
+    EXPECT_EQ(recorded->feed().on_gpu(), device_.is_cuda() && device_mb > 0);
+    config_.graph = false;
+    SteppingTrainer direct = trainer();
+    for (int i = 0; i < kStepsOfTest; ++i) {
+      const double phase = static_cast<double>(i) / kStepsOfTest;
+      EXPECT_EQ(recorded.step(phase), direct.step(phase)) << i;
+      EXPECT_EQ(recorded->last_gradient_norm(), direct->last_gradient_norm()) << i;
+    }
+    expect_same_bits(recorded.copied_state(), direct.copied_state());
+  }
+}
+
+TEST_P(TrainingStep, ResumedGivesTheSameBits) {
+  SteppingTrainer whole = trainer();
+  whole.advance_to(6);
+  const NamedTensors middle = whole.copied_state();
+  whole.advance_to(kStepsOfTest);
+  const NamedTensors end = whole.copied_state();
+  EXPECT_FALSE(at::equal(middle.at("param.0"), end.at("param.0")));
+
+  SteppingTrainer fresh = trainer();
+  fresh.rewind(middle, 6);
+  fresh.advance_to(kStepsOfTest);
+  expect_same_bits(fresh.copied_state(), end);
+  // One whose step is recorded already.
+  whole.rewind(middle, 6);
+  whole.advance_to(kStepsOfTest);
+  expect_same_bits(whole.copied_state(), end);
+}
+
+TEST_P(TrainingStep, LendingTheAveragedWeightsLeavesNoTrace) {
+  SteppingTrainer a = trainer(), b = trainer();
+  a.advance_to(6);
+  a->with_averaged_weights([](const TransitionModel&) {});
+  a->gauge();
+  a.advance_to(kStepsOfTest);
+  b.advance_to(kStepsOfTest);
+  expect_same_bits(a.copied_state(), b.copied_state());
+}
+
+TEST_P(TrainingStep, PartsAddUpToTheBatch) {
+  config_.eps = 1e-2;  // gradients that are nothing but rounding shall not move weights
+  SteppingTrainer whole = trainer();
+  config_.accumulate = 2;
+  SteppingTrainer parts = trainer();
+  for (int i = 0; i < kStepsOfTest; ++i) {
+    const double loss = whole.step(0.2);
+    EXPECT_NEAR(parts.step(0.2), loss, 1e-5 * loss) << i;
+  }
+  const NamedTensors state = parts.copied_state();
+  for (const auto& [name, tensor] : whole.copied_state()) {
+    EXPECT_TRUE(at::allclose(tensor, state.at(name), 1e-3, 1e-5)) << name;
+  }
+}
+
+// A rate that was recorded instead of read would move the weights.
+TEST_P(TrainingStep, TheScheduleActsOnEveryStep) {
+  SteppingTrainer stepped = trainer();
+  for (int i = 0; i < kStepsOfTest; ++i) {
+    const bool rests = i % 2 == 1;  // a phase of 1 has the rate 0
+    const NamedTensors before = stepped.copied_state();
+    stepped.step(rests ? 1 : 0.2);
+    const NamedTensors after = stepped.copied_state();
+    EXPECT_EQ(at::equal(before.at("param.0"), after.at("param.0")), rests) << i;
+    EXPECT_FALSE(at::equal(before.at("first.0"), after.at("first.0"))) << i;
+  }
+}
+
+TEST_P(TrainingStep, GradientNormIsThatOfTheLossOnTheBatch) {
+  config_.clip = 0.01;  // the norm is that before clipping
+  SteppingTrainer stepped = trainer();
+  const TrajectoryReader reader(config_.path);
+  BatchFeed feed(reader, kTrajectories, config_.net.window, 3, {1 << 20, 0}, device_);
+  const LabelSource labels{3, config_.label_dimension};
+  for (std::int64_t i = 0; i < 8; ++i) {
+    const DeviceBatch batch = feed.get(kRows * i, kRows);
+    const TransitionModel& model = stepped->model();
+    const Tensor error =
+        model.scaled_output(batch.window, labels.for_transitions(batch.transition)) -
+        model.scaled_target(batch.window, batch.next);
+    double squares = 0;
+    for (const Tensor& grad :
+         torch::autograd::grad({error.square().mean()}, model.backbone().parameters())) {
+      squares += grad.to(at::kDouble).square().sum().item<double>();
+    }
+    const double loss = error.detach().square().mean().item<double>();
+    EXPECT_NEAR(stepped.step(0.2), loss, 1e-5 * loss) << i;
+    EXPECT_NEAR(stepped->last_gradient_norm(), std::sqrt(squares), 1e-4 * std::sqrt(squares)) << i;
+  }
+}
+
+// What enters the first moment, m' = b1 m + (1 - b1) g, has the norm of the bound.
+TEST_P(TrainingStep, ClippingBoundsTheGradient) {
+  config_.clip = 0.01;
+  SteppingTrainer stepped = trainer();
+  for (int i = 0; i < 8; ++i) {
+    const NamedTensors before = stepped.copied_state();
+    stepped.step(0.2);
+    EXPECT_GT(stepped->last_gradient_norm(), 2 * config_.clip) << i;
+    double squares = 0;
+    for (const auto& [name, tensor] : stepped.copied_state()) {
+      if (name.starts_with("first.")) {
+        const Tensor entered =
+            tensor.to(at::kDouble) - config_.beta1 * before.at(name).to(at::kDouble);
+        squares += (entered / (1 - config_.beta1)).square().sum().item<double>();
+      }
+    }
+    EXPECT_NEAR(std::sqrt(squares), config_.clip, 1e-4 * config_.clip) << i;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, TrainingStep,
+                         testing::Combine(testing::ValuesIn(test_devices()),
+                                          testing::Values("mlp", "unet")),
+                         [](const auto& test) {
+                           return std::get<1>(test.param) +
+                                  (std::get<0>(test.param).is_cuda() ? "_cuda" : "_cpu");
+                         });
+
+}  // namespace
+}  // namespace slift
