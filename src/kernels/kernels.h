@@ -18,12 +18,13 @@ enum class LabelKind { kGaussian, kSphere };
 enum class Activation { kGelu, kSilu };
 
 // out[r, :] = the `dim`-dimensional label of (stream, index[r], step).
-// kSphere scales it to length 1.
+// kSphere scales it to length 1. The step is read from memory when the labels are drawn, so that
+// recorded work (tensor/step_graph.h) draws fresh ones every time.
 struct LabelArgs {
   std::uint64_t seed;
   Purpose purpose;
   const std::int64_t* index;  // [rows]
-  std::uint32_t step;
+  const std::int64_t* step;   // below 2^32; null: 0
   std::int64_t rows, dim;
   LabelKind kind;
   float* out;  // [rows, dim]
@@ -177,7 +178,7 @@ double sum_of_squares(const float* x, std::int64_t n);
 
 namespace cuda {
 
-// Enqueues on `stream` (a cudaStream_t); `index` and `out` are device pointers.
+// Enqueues on `stream` (a cudaStream_t); `index`, `step` and `out` are device pointers.
 void draw_labels(const LabelArgs& args, void* stream);
 
 // The same; all pointers are device pointers.

@@ -16,12 +16,14 @@ using kernels::LabelKind;
 // Dimensions around a Philox block of 4, and the empty label.
 constexpr std::int64_t kDims[] = {0, 1, 2, 3, 4, 5, 7, 16, 63, 130};
 constexpr std::uint64_t kSeed = 0x1234'5678'9abc'def0;
-constexpr std::uint32_t kStep = 3;
+constexpr std::int64_t kStep = 3;
 
 // The definition: fill_normal of core, a row at a time. The sphere sums in the order of components.
 std::vector<float> expected_label(std::int64_t index, std::int64_t dim, LabelKind kind) {
   std::vector<float> label(static_cast<std::size_t>(dim));
-  fill_normal({kSeed, Purpose::kRolloutLabel, static_cast<std::uint64_t>(index), kStep}, label);
+  fill_normal({kSeed, Purpose::kRolloutLabel, static_cast<std::uint64_t>(index),
+               static_cast<std::uint32_t>(kStep)},
+              label);
   if (kind == LabelKind::kSphere) {
     float squares = 0;
     for (const float x : label) squares += x * x;
@@ -36,7 +38,9 @@ class Labels : public testing::TestWithParam<at::Device> {
 
   // Drawn on the device under test, returned on the CPU.
   Tensor draw(const Tensor& index, std::int64_t dim, LabelKind kind = LabelKind::kGaussian) const {
-    return ops::draw_labels(kSeed, Purpose::kRolloutLabel, index.to(GetParam()), kStep, dim, kind)
+    return ops::draw_labels(kSeed, Purpose::kRolloutLabel, index.to(GetParam()),
+                            at::full({1}, kStep, at::TensorOptions(at::kLong).device(GetParam())),
+                            dim, kind)
         .cpu();
   }
 
@@ -97,7 +101,7 @@ TEST_P(Labels, DoNotDependOnTheNumberOfThreads) {
 
 TEST_P(Labels, StayOnTheirDevice) {
   const Tensor index = at::arange(2, at::kLong).to(GetParam());
-  const Tensor got = ops::draw_labels(1, Purpose::kTrainingLabel, index, 0, 3, {});
+  const Tensor got = ops::draw_labels(1, Purpose::kTrainingLabel, index, {}, 3, {});
   EXPECT_EQ(got.device(), index.device());
   EXPECT_EQ(got.scalar_type(), at::kFloat);
 }
@@ -105,6 +109,28 @@ TEST_P(Labels, StayOnTheirDevice) {
 TEST_P(Labels, WrongIndicesAreABugOfTheCaller) {
   EXPECT_THROW(draw(at::zeros({2, 2}, at::kLong), 3), c10::Error);
   EXPECT_THROW(draw(at::zeros({2}, at::kInt), 3), c10::Error);
+}
+
+TEST_P(Labels, ReadTheirStepFromMemory) {
+  const Tensor index = at::arange(5, at::kLong).to(GetParam());
+  const auto draw_at = [&](const Tensor& step) {
+    return ops::draw_labels(kSeed, Purpose::kRolloutLabel, index, step, 6, {}).cpu();
+  };
+  const Tensor step = at::full({1}, kStep, index.options());
+  EXPECT_TRUE(at::equal(draw_at(step), draw(at::arange(5, at::kLong), 6)));
+  const Tensor steps = at::arange(kStep + 1, index.options());  // a 0-dimensional view each
+  EXPECT_TRUE(at::equal(draw_at(steps[kStep]), draw_at(step)));
+  EXPECT_TRUE(at::equal(draw_at({}), draw_at(steps[0])));
+  step.add_(1);
+  EXPECT_EQ((draw_at(step) == draw_at(steps[kStep])).sum().item<std::int64_t>(), 0);
+}
+
+TEST_P(Labels, WrongStepsAreABugOfTheCaller) {
+  const Tensor index = at::arange(2, at::kLong).to(GetParam());
+  for (const at::Tensor& step :
+       {at::zeros({2}, index.options()), at::zeros({1}, index.options().dtype(at::kInt))}) {
+    EXPECT_THROW(ops::draw_labels(1, Purpose::kRolloutLabel, index, step, 3, {}), c10::Error);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, Labels, testing::ValuesIn(test_devices()), [](const auto& test) {

@@ -13,14 +13,23 @@ constexpr std::int64_t kBlock = 1 << 14;
 
 }  // namespace
 
-Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std::uint32_t step,
+Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, const Tensor& step,
                    std::int64_t dim, kernels::LabelKind kind) {
   expect_shape(index, {kAny}, "draw_labels: index");
   TORCH_CHECK(index.scalar_type() == at::kLong, "draw_labels: index must be int64");
+  TORCH_CHECK(!step.defined() || (step.numel() == 1 && step.scalar_type() == at::kLong &&
+                                  step.device() == index.device()),
+              "draw_labels: step must be one int64 on the device of index");
   const Tensor dense = index.contiguous();
   Tensor out = at::empty({dense.size(0), dim}, dense.options().dtype(at::kFloat));
-  kernels::LabelArgs args{seed, purpose, dense.data_ptr<std::int64_t>(), step, dense.size(0),
-                          dim,  kind,    out.data_ptr<float>()};
+  kernels::LabelArgs args{seed,
+                          purpose,
+                          dense.data_ptr<std::int64_t>(),
+                          step.defined() ? step.data_ptr<std::int64_t>() : nullptr,
+                          dense.size(0),
+                          dim,
+                          kind,
+                          out.data_ptr<float>()};
   if (dense.is_cuda()) {
 #ifdef SLIFT_WITH_CUDA
     kernels::cuda::draw_labels(args, current_stream());

@@ -9,8 +9,9 @@
 
 namespace slift::ops {
 
-// index [rows] int64 on any device -> labels [rows, dim] float32 on the same device.
-Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, std::uint32_t step,
+// index [rows] and step [1] or [], int64 on one device -> labels [rows, dim] float32 there. An
+// undefined step is 0.
+Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, const Tensor& step,
                    std::int64_t dim, kernels::LabelKind kind);
 
 // Elementwise f(x) and f'(x) grad_out for tensors of one shape, without autograd. Our kernel for

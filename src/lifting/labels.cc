@@ -6,12 +6,11 @@
 namespace slift {
 
 Tensor LabelSource::for_transitions(const Tensor& transition) const {
-  return ops::draw_labels(seed, Purpose::kTrainingLabel, transition, 0, dimension, kind);
+  return ops::draw_labels(seed, Purpose::kTrainingLabel, transition, {}, dimension, kind);
 }
 
-Tensor LabelSource::for_members(const Tensor& member, std::int64_t step) const {
-  return ops::draw_labels(seed, Purpose::kRolloutLabel, member, static_cast<std::uint32_t>(step),
-                          dimension, kind);
+Tensor LabelSource::for_members(const Tensor& member, const Tensor& step) const {
+  return ops::draw_labels(seed, Purpose::kRolloutLabel, member, step, dimension, kind);
 }
 
 kernels::LabelKind parse_label_kind(const std::string& name) {

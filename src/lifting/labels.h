@@ -17,8 +17,9 @@ struct LabelSource {
 
   // transition [B] int64 -> [B, dimension] float32 on its device.
   Tensor for_transitions(const Tensor& transition) const;
-  // member [B] int64 -> [B, dimension] float32 on its device. `step` counts from 0.
-  Tensor for_members(const Tensor& member, std::int64_t step) const;
+  // member [B] int64 -> [B, dimension] float32 on its device. `step`, one int64 there, counts from
+  // 0; it is read on the device, when the labels are drawn.
+  Tensor for_members(const Tensor& member, const Tensor& step) const;
 };
 
 // "gaussian" or "sphere".

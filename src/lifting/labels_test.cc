@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "core/errors.h"
+#include "lifting/testing.h"
 
 namespace slift {
 namespace {
@@ -47,18 +48,18 @@ TEST(Labels, OfTheSameTransitionNeverChange) {
 TEST(Labels, OfTrainingAndRolloutDiffer) {
   const LabelSource source{5, kDim};
   const Tensor training = source.for_transitions(indices()).to(at::kDouble);
-  const Tensor rollout = source.for_members(indices(), 0).to(at::kDouble);
+  const Tensor rollout = source.for_members(indices(), at_step(0)).to(at::kDouble);
   EXPECT_EQ((training == rollout).sum().item<std::int64_t>(), 0);
   EXPECT_LT(largest(training.t().mm(rollout) / static_cast<double>(kCount)), kBound);
 }
 
 TEST(Labels, AreFreshAtEveryRolloutStep) {
   const LabelSource source{5, kDim};
-  const Tensor first = source.for_members(indices(), 0).to(at::kDouble);
-  const Tensor second = source.for_members(indices(), 1).to(at::kDouble);
+  const Tensor first = source.for_members(indices(), at_step(0)).to(at::kDouble);
+  const Tensor second = source.for_members(indices(), at_step(1)).to(at::kDouble);
   EXPECT_EQ((first == second).sum().item<std::int64_t>(), 0);
   EXPECT_LT(largest(first.t().mm(second) / static_cast<double>(kCount)), kBound);
-  EXPECT_TRUE(at::equal(first, source.for_members(indices(), 0).to(at::kDouble)));
+  EXPECT_TRUE(at::equal(first, source.for_members(indices(), at_step(0)).to(at::kDouble)));
 }
 
 TEST(Labels, OnTheSphereHaveTheMomentsOfTheSphere) {
@@ -75,7 +76,7 @@ TEST(Labels, OnTheSphereHaveTheMomentsOfTheSphere) {
 TEST(Labels, DimensionZeroIsTheDeterministicBaseline) {
   const LabelSource source{5, 0};
   EXPECT_EQ(source.for_transitions(indices(3)).sizes(), (std::vector<std::int64_t>{3, 0}));
-  EXPECT_EQ(source.for_members(indices(3), 2).sizes(), (std::vector<std::int64_t>{3, 0}));
+  EXPECT_EQ(source.for_members(indices(3), at_step(2)).sizes(), (std::vector<std::int64_t>{3, 0}));
 }
 
 TEST(Labels, KindsAreParsed) {

@@ -1,16 +1,12 @@
 #include "rollout/rollout.h"
 
 #include <ATen/Parallel.h>
-#include <c10/core/Event.h>
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstring>
-#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "core/errors.h"
 #include "core/interrupt.h"
@@ -32,12 +28,13 @@ struct Cut {
   std::int64_t chunk, states;
 };
 
-Cut choose_cut(const TransitionModel& model, const RolloutOptions& options, std::int64_t stored) {
+Cut choose_cut(const TransitionModel& model, const RolloutOptions& options,
+               const Steppers& steppers, std::int64_t stored) {
   std::int64_t state_bytes = sizeof(float);
   for (const std::int64_t n : model.spec().state_shape) state_bytes *= n;
   const std::int64_t bytes = options.memory / PieceWriter::kPieces;
-  const std::int64_t rows = block_rows(model);
-  const std::int64_t threads = model.device().is_cuda() ? 1 : at::get_num_threads();
+  const std::int64_t rows = steppers.front().rows();
+  const auto threads = static_cast<std::int64_t>(steppers.size());
   const std::int64_t wanted =
       options.chunk > 0 ? (options.chunk + rows - 1) / rows : kBlocksPerThread * threads;
   // Every member of a chunk has a window in memory besides the pieces.
@@ -62,20 +59,20 @@ std::uint64_t digest(const TransitionModel& model) {
 
 // Everything the bytes of the file follow from, but what the file itself says (TrajectoryInfo).
 std::string describe_work(const TransitionModel& model, const TrajectoryReader& initial,
-                          const RolloutOptions& options) {
+                          const RolloutOptions& options, std::int64_t batch) {
   const fs::path start = fs::absolute(initial.path());
-  const nlohmann::json work = {
-      {"slift", SLIFT_VERSION},
-      {"libtorch", torch_version()},
-      {"model", fmt::format("{:016x}", digest(model))},
-      {"device", model.device().is_cuda() ? "cuda" : "cpu"},
-      {"precision", model.precision()},
-      {"initial", start.string()},
-      {"initial_bytes", fs::file_size(start)},
-      {"initial_changed", fs::last_write_time(start).time_since_epoch().count()},
-      {"first_initial", options.first_initial},
-      {"first_window", options.first_window},
-      {"every", options.every}};
+  nlohmann::json work = {{"slift", SLIFT_VERSION},
+                         {"libtorch", torch_version()},
+                         {"model", fmt::format("{:016x}", digest(model))},
+                         {"device", model.device().is_cuda() ? "cuda" : "cpu"},
+                         {"precision", model.precision()},
+                         {"initial", start.string()},
+                         {"initial_bytes", fs::file_size(start)},
+                         {"initial_changed", fs::last_write_time(start).time_since_epoch().count()},
+                         {"first_initial", options.first_initial},
+                         {"first_window", options.first_window},
+                         {"every", options.every}};
+  if (batch != default_batch(model)) work["batch"] = batch;
   return work.dump();
 }
 
@@ -103,17 +100,6 @@ Tensor read_initial(const TrajectoryReader& reader, const RolloutOptions& option
     reader.read_steps(source(i), run, 0, given, {to, static_cast<std::size_t>(run) * size});
   }
   return states;
-}
-
-// A function that returns when the GPU has done what it was given so far; empty without one.
-std::function<void()> arrival(const at::Device& device) {
-  if (!device.is_cuda()) return {};
-  const auto event = std::make_shared<c10::Event>(device.type());
-  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  // LibTorch before 2.5 cannot wait for a generic event.
-  return [event] {
-    while (!event->query()) std::this_thread::sleep_for(std::chrono::microseconds(100));
-  };
 }
 
 void check(const ModelSpec& spec, const TrajectoryReader& initial, const RolloutOptions& options) {
@@ -164,13 +150,18 @@ TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryRe
   info.state_shape = map.shape;
   info.fields = map.fields;
   info.record = map.record;
-  TrajectoryWriter writer(out, info, describe_work(model, initial, options));
+  // Before anything is written and any other thread is at work: with little GPU memory the number
+  // of rows, and with it the last bits, is settled here.
+  Steppers steppers =
+      make_steppers(model, options.seed, options.batch > 0 ? options.batch : default_batch(model));
+  const std::int64_t rows = steppers.front().rows();
+  TrajectoryWriter writer(out, info, describe_work(model, initial, options, rows));
   if (writer.recorded() > 0) {
     spdlog::info("continuing at member {} of {}", writer.recorded(), info.members);
   }
 
   const bool gpu = model.device().is_cuda();
-  const Cut cut = choose_cut(model, options, info.steps);
+  const Cut cut = choose_cut(model, options, steppers, info.steps);
   const std::int64_t given = options.first_window ? spec.net.window : 1;
   const std::int64_t evaluations =
       std::max<std::int64_t>(0, (info.steps - 1) * options.every - (given - 1));
@@ -193,19 +184,17 @@ TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryRe
     const std::int64_t end = options.first_member + info.members;
     for (std::int64_t first = options.first_member + writer.recorded(); first < end;) {
       // Chunks end where blocks end, wherever they begin.
-      const std::int64_t rows = block_rows(model);
       const std::int64_t next = std::min(end, first / rows * rows + cut.chunk);
       const std::int64_t count = next - first;
-      Chunk chunk(model, options.seed, first,
-                  read_initial(initial, options, first, count, given, gpu));
+      Chunk chunk(steppers, first, read_initial(initial, options, first, count, given, gpu));
       for (std::int64_t step = 0; step < info.steps; step += cut.states) {
         Piece piece = pieces.take();
         piece.first = first - options.first_member;
         piece.count = count;
         piece.step = step;
         piece.states = std::min(cut.states, info.steps - step);
-        chunk.advance(step * options.every, options.every, piece.view(spec.state_shape), on_steps);
-        piece.wait = arrival(model.device());
+        piece.wait = chunk.advance(step * options.every, options.every,
+                                   piece.view(spec.state_shape), on_steps);
         pieces.put(std::move(piece));
       }
       first = next;

@@ -1,8 +1,8 @@
 // Rolls a model out: initial states + fresh labels -> an ensemble of trajectories, streamed to
 // disk by a thread of its own, so that the network never waits for it.
 //
-// Member i is a function of (model, seed, its initial states, i) to the last bit, whatever the
-// chunk size and thread count (rollout/chunk.h).
+// Member i is a function of (model, seed, its initial states, i) and the batch to the last bit,
+// whatever the chunk size and thread count (rollout/chunk.h).
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,9 @@ struct RolloutOptions {
   std::int64_t first_member = 0;  // members first_member .. first_member + members - 1
   std::int64_t every = 1;         // stored are the states 0, every, 2 every, ... up to `steps`
   bool first_window = false;      // states 0 .. window-1 are the initial trajectory's, not 0 alone
+  // Rows of one network evaluation; 0: default_batch(). Another number may change the last bits,
+  // since products and convolutions may be summed in another order.
+  std::int64_t batch = 0;
   // Changes speed and memory only.
   std::int64_t chunk = 0;  // members computed together, in whole blocks; 0: chosen
   std::int64_t memory =
@@ -36,8 +39,9 @@ struct RolloutOptions {
 TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options);
 
 // Rolls out from `initial`'s trajectories into the file `out`, which gets what `map` keeps of the
-// states, with a progress line. Throws UserError if `initial` does not fit, std::runtime_error
-// naming member and step if a state is not finite; either leaves nothing behind.
+// states, with a progress line. If a GPU's memory is too small for the batch, it is halved, with a
+// warning, before anything is written. Throws UserError if `initial` does not fit,
+// std::runtime_error naming member and step if a state is not finite; either leaves nothing behind.
 //
 // If the process is killed, or interrupted (then Interrupted is thrown), what has been finished
 // stays at OUT.partial with a journal: the same call, with the same model, files and options that

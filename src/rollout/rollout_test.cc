@@ -12,6 +12,7 @@
 #include "core/progress.h"
 #include "core/random.h"
 #include "core/testing.h"
+#include "lifting/testing.h"
 #include "tensor/runtime.h"
 
 namespace slift {
@@ -139,7 +140,7 @@ TEST_F(Rollout, UsesTheLabelOfMemberAndStep) {
   Tensor state = at::tensor(first).view({150, 3});
   EXPECT_TRUE(at::equal(got.select(1, 0), state));
   for (std::int64_t step = 0; step < 5; ++step) {
-    state = state + labels.for_members(at::arange(150, at::kLong), step);
+    state = state + labels.for_members(at::arange(150, at::kLong), at_step(step));
     EXPECT_TRUE(at::equal(got.select(1, step + 1), state)) << step;
   }
 }
@@ -152,7 +153,8 @@ TEST_F(Rollout, SphereLabelsAreUsedWhereTheModelSaysSo) {
   const TrajectoryReader initial = write_initial({0, 0}, 2);
   const Tensor got = roll_out(model, initial, {.members = 10, .steps = 2});
   const LabelSource labels{0, 2, kernels::LabelKind::kSphere};
-  EXPECT_TRUE(at::equal(got.select(1, 2), labels.for_members(at::arange(10, at::kLong), 1)));
+  EXPECT_TRUE(
+      at::equal(got.select(1, 2), labels.for_members(at::arange(10, at::kLong), at_step(1))));
 }
 
 TEST_F(Rollout, WindowIsPaddedWithTheFirstStateAndSlides) {
@@ -236,7 +238,7 @@ TEST_F(Rollout, StartsFromTheFirstWindowIfAsked) {
     std::vector<float> states = {3.0f * static_cast<float>(m) + 1, 3.0f * static_cast<float>(m) + 2,
                                  3.0f * static_cast<float>(m) + 3};
     for (std::int64_t t = 2; t < 5; ++t) {
-      const Tensor label = labels.for_members(at::arange(2, at::kLong), t)[m];
+      const Tensor label = labels.for_members(at::arange(2, at::kLong), at_step(t))[m];
       const std::size_t n = states.size();
       states.push_back(states[n - 3] + 10 * states[n - 1] + label.item<float>());
     }

@@ -44,7 +44,7 @@ GaugeReading read_gauge(const TransitionModel& model, const DeviceBatch& probe,
   const Tensor fitted = model.scaled_output(probe.window, labels.for_transitions(probe.transition));
   // Var = E[F^2] - E[F]^2 would cancel; outputs are kept instead, a probe is small.
   std::vector<Tensor> outputs;
-  for (std::int64_t j = 0; j < kFreshLabels; ++j) {
+  for (const Tensor& j : at::arange(kFreshLabels, probe.transition.options()).unbind()) {
     outputs.push_back(model.scaled_output(probe.window, labels.for_members(probe.transition, j)));
   }
   const Tensor fresh = at::stack(outputs);

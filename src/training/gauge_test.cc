@@ -65,7 +65,7 @@ TEST(Gauge, NumbersAreThoseOfTheirDefinition) {
   const Tensor y = probe.next.flatten().to(at::kDouble);
   double fresh = 0, spread = 0;
   std::vector<Tensor> samples;
-  for (std::int64_t j = 0; j < 8; ++j) {
+  for (const Tensor& j : at::arange(8, at::kLong).unbind()) {
     samples.push_back(output(labels.for_members(probe.transition, j)));
   }
   for (std::int64_t i = 0; i < 50; ++i) {
