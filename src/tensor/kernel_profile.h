@@ -15,9 +15,16 @@ struct KernelTime {
   double ms = 0;           // all calls together, on the GPU
 };
 
+// Whether this build has CUPTI.
+#ifdef SLIFT_WITH_CUPTI
+inline constexpr bool kCanProfileKernels = true;
+#else
+inline constexpr bool kCanProfileKernels = false;
+#endif
+
 // Does `work` once, waits for the GPU, and returns its kernels, the most expensive first; copies
-// and fills by the copy engine are not among them. One call at a time. UserError if this build has
-// no CUPTI, std::runtime_error if CUPTI fails or loses records.
+// and fills by the copy engine are not among them. One call at a time. UserError unless
+// kCanProfileKernels, std::runtime_error if CUPTI fails or loses records.
 std::vector<KernelTime> profile_kernels(const std::function<void()>& work);
 
 // A kernel's name as the compiler mangled it, in words: without return type, parameters and the
