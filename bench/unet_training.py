@@ -22,71 +22,13 @@ import torch
 from torch import nn
 import torch.nn.functional as F
 
-WIDTHS, LABEL, LABEL_WIDTH, WINDOW, SIZE = [32, 64, 128], 64, 512, 3, 32
+from peers.common import check_parameters
+from peers.unet_peer import Unet
+
+WIDTHS, LABEL, WINDOW, SIZE = [32, 64, 128], 64, 3, 32
 BATCH, ITERATIONS, ROUNDS = 16, 15, 5
 MEMBERS, STEPS = 256, 17
-PARAMETERS = 4_355_265
-
-
-def conv(inputs, outputs, stride=1):
-    return nn.Conv2d(inputs, outputs, 3, stride, padding=1, padding_mode="circular")
-
-
-def act(x):
-    return F.gelu(x, approximate="tanh")
-
-
-class Block(nn.Module):
-    def __init__(self, inputs, outputs):
-        super().__init__()
-        self.norm1, self.conv1 = nn.GroupNorm(8, inputs), conv(inputs, outputs)
-        self.norm2, self.conv2 = nn.GroupNorm(8, outputs), conv(outputs, outputs)
-        self.film = nn.Linear(LABEL_WIDTH, 2 * outputs)
-        self.shortcut = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else nn.Identity()
-
-    def forward(self, x, e):
-        alpha, beta = self.film(e)[:, :, None, None].chunk(2, 1)
-        h = self.conv1(act(self.norm1(x)))
-        h = torch.addcmul(beta, self.norm2(h), 1 + alpha)
-        return self.shortcut(x) + self.conv2(act(h))
-
-
-class Unet(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.label1 = nn.Linear(LABEL, LABEL_WIDTH)
-        self.label2 = nn.Linear(LABEL_WIDTH, LABEL_WIDTH)
-        self.stem = conv(WINDOW, WIDTHS[0])
-        for i, width in enumerate(WIDTHS):
-            for n in 1, 2:
-                self.add_module(f"down{i}_block{n}", Block(width, width))
-                self.add_module(f"up{i}_block{n}", Block(2 * width, width))
-            if i + 1 < len(WIDTHS):
-                self.add_module(f"shrink{i}", conv(width, WIDTHS[i + 1], stride=2))
-                self.add_module(f"grow{i}", conv(WIDTHS[i + 1], width))
-        self.middle_block1, self.middle_block2 = (Block(WIDTHS[-1], WIDTHS[-1]) for _ in range(2))
-        self.smooth, self.merge = conv(WIDTHS[0], WIDTHS[0]), Block(2 * WIDTHS[0], WIDTHS[0])
-        self.head_norm, self.head = nn.GroupNorm(8, WIDTHS[0]), conv(WIDTHS[0], 1)
-
-    def forward(self, window, label):
-        part = self._modules
-        e = act(self.label2(act(self.label1(label))))
-        x = stem = self.stem(window)
-        skips = []
-        for i in range(len(WIDTHS)):
-            for n in 1, 2:
-                x = part[f"down{i}_block{n}"](x, e)
-                skips.append(x)
-            if i + 1 < len(WIDTHS):
-                x = part[f"shrink{i}"](x)
-        x = self.middle_block2(self.middle_block1(x, e), e)
-        for i in reversed(range(len(WIDTHS))):
-            for n in 1, 2:
-                x = part[f"up{i}_block{n}"](torch.cat([x, skips.pop()], 1), e)
-            if i > 0:
-                x = part[f"grow{i - 1}"](F.interpolate(x, scale_factor=2))
-        x = self.merge(torch.cat([self.smooth(x), stem], 1), e)
-        return self.head(act(self.head_norm(x)))
+SHAPE = (WINDOW, 1, WIDTHS, LABEL)
 
 
 def read_safetensors(path):
@@ -106,11 +48,10 @@ def check_same_function(program):
         subprocess.run([program, str(BATCH), "1", path], check=True, capture_output=True)
         sample = read_safetensors(path)
     window, label, output = (sample.pop(name) for name in ("window", "label", "output"))
-    net = Unet()
+    net = Unet(*SHAPE, "circular")
     net.load_state_dict({name.replace("scale", "weight").replace("shift", "bias"): value
                          for name, value in sample.items()})
-    if sum(p.numel() for p in net.parameters()) != PARAMETERS:
-        raise SystemExit("the peer has another number of parameters")
+    check_parameters(sum(p.numel() for p in net.parameters()), *SHAPE)
     with torch.no_grad():
         difference = (net(window.flatten(1, 2), label) - output).abs().max().item()
     if difference > 1e-4:
@@ -124,7 +65,7 @@ class Peer:
         self.memory_format = memory_format
         self.states = torch.randn(MEMBERS, STEPS, SIZE, SIZE)
         self.labels = torch.randn(MEMBERS * (STEPS - WINDOW), LABEL)
-        self.net = Unet().to(memory_format=memory_format)
+        self.net = Unet(*SHAPE, "circular").to(memory_format=memory_format)
         self.params = list(self.net.parameters())
         self.ema = [p.detach().clone() for p in self.params]
         self.optimizer = torch.optim.AdamW(self.params, lr=1e-3, weight_decay=1e-4, foreach=True)

@@ -46,6 +46,7 @@ void declare_rollout(CLI::App& app);
 void declare_evaluate(CLI::App& app);
 void declare_report(CLI::App& app);
 void declare_compare(CLI::App& app);
+void declare_bench(CLI::App& app);
 void declare_doctor(CLI::App& app);
 void declare_demo(CLI::App& app);
 

@@ -38,6 +38,8 @@ const std::vector<Command>& commands() {
        "slift report runs/duffing runs/duffing-d0", declare_report},
       {"compare", "compare several runs or data sets with one truth, in one table and one page",
        "slift compare runs/duffing runs/duffing-d0 --truth data/test.h5", declare_compare},
+      {"bench", "measure rollout, training or single kernels of a UNet on this machine",
+       "slift bench rollout --device cuda --size 128 --batch 64", declare_bench},
       {"doctor", "say what this machine and this build can do", "slift doctor", declare_doctor},
   };
   return table;

@@ -38,10 +38,9 @@ class Optimizer {
   void load_state(const std::map<std::string, Tensor>& state, std::int64_t steps,
                   const std::string& source);
 
-  // Makes the copies equal to the parameters again; for those who changed these.
-  void renew_copies();
-
  private:
+  // Makes the copies equal to the parameters again.
+  void renew_copies();
   std::vector<std::pair<const char*, std::vector<Tensor>*>> groups();
 
   TrainConfig config_;

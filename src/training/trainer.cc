@@ -64,8 +64,8 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
   model_ = std::make_unique<TransitionModel>(build_model(config, reader_, members));
   model_->to(device_);
   model_->set_precision(config.precision);
-  optimizer_ =
-      std::make_unique<Optimizer>(model_->backbone().parameters(), std::vector<Tensor>{}, config);
+  optimizer_ = std::make_unique<Optimizer>(model_->backbone().parameters(),
+                                           model_->backbone().copies(), config);
   labels_ = {seed, config.label_dimension, parse_label_kind(config.label_kind)};
   probe_ = feed_->get(0, probe_rows(config, reader_.info()));
 }
@@ -125,7 +125,10 @@ void Trainer::prepare_update() {
   optimizer_->prepare(rate_);
 }
 
-GaugeReading Trainer::gauge() { return read_gauge(*model_, probe_, labels_); }
+GaugeReading Trainer::gauge() {
+  model_->backbone().renew_copies();
+  return read_gauge(*model_, probe_, labels_);
+}
 
 void Trainer::with_averaged_weights(const std::function<void(const TransitionModel&)>& use) {
   torch::NoGradGuard no_grad;
@@ -135,10 +138,10 @@ void Trainer::with_averaged_weights(const std::function<void(const TransitionMod
     own.push_back(params[i].clone());
     params[i].copy_(optimizer_->ema()[i]);
   }
-  optimizer_->renew_copies();
+  model_->backbone().renew_copies();
   const auto restore = [&] {
     for (std::size_t i = 0; i < params.size(); ++i) params[i].copy_(own[i]);
-    optimizer_->renew_copies();
+    model_->backbone().renew_copies();
   };
   try {
     use(*model_);

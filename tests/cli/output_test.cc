@@ -75,7 +75,7 @@ TEST_F(OutputTest, PreviewsAreWrittenAndListed) {
 
 TEST_F(OutputTest, HelpShowsAnExample) {
   for (const char* command : {"simulate", "import", "info", "train", "rollout", "evaluate",
-                              "report", "compare", "doctor", "demo"}) {
+                              "report", "compare", "bench", "doctor", "demo"}) {
     const auto r = run_slift({command, "--help"});
     EXPECT_EQ(r.exit_code, 0);
     EXPECT_NE(r.out.find(std::string("Example:\n  slift ") + command), std::string::npos)
