@@ -22,7 +22,7 @@ using kernels::cuda::plan_cluster;
 constexpr int kBytesOfBFloat16 = 2, kBytesOfFloat = 4;
 
 // Of the UNet's levels and of others that fit: groups narrower than a pack, packs that do not
-// divide a warp, sources whose border lies within a group or even a cluster's only pack but one.
+// divide a warp, sources that meet within a group.
 std::vector<NormShape> fitting_shapes() {
   return {{2, 128, 128, 128, 0, 8}, {1, 128, 128, 128, 128, 8}, {2, 64, 64, 256, 0, 8},
           {2, 32, 32, 512, 512, 8}, {2, 16, 16, 256, 128, 8},   {3, 33, 17, 24, 40, 8},
