@@ -27,16 +27,18 @@ void for_each_part(const kernels::NormShape& shape, const Body& body) {
   });
 }
 
-// Adds up the rows of [rows, n] in their order, whatever the number of threads.
+// Adds up the rows of each of [k, rows, n] in their order, whatever the number of threads.
 Tensor add_rows(const Tensor& x) {
-  if (x.is_cuda()) return x.sum(0);
-  Tensor total = at::zeros({x.size(1)}, x.options());
-  float* sum = total.data_ptr<float>();
+  if (x.is_cuda()) return x.sum(1);
+  Tensor totals = at::zeros({x.size(0), x.size(2)}, x.options());
+  float* sum = totals.data_ptr<float>();
   const float* row = x.data_ptr<float>();
-  for (std::int64_t i = 0; i < x.size(0); ++i, row += x.size(1)) {
-    for (std::int64_t c = 0; c < x.size(1); ++c) sum[c] += row[c];
+  for (std::int64_t k = 0; k < x.size(0); ++k, sum += x.size(2)) {
+    for (std::int64_t i = 0; i < x.size(1); ++i, row += x.size(2)) {
+      for (std::int64_t c = 0; c < x.size(2); ++c) sum[c] += row[c];
+    }
   }
-  return total;
+  return totals;
 }
 
 // What the kernels read, in ops.h's shapes, dense; the fields channels-last, all else float32.
@@ -175,22 +177,21 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
     const auto dense = [&](const Tensor& grad) {
       return grad.defined() ? grad.contiguous(kLayout) : at::empty({0}, x.a.options());
     };
-    const auto rows = [&](const Tensor& parameter) {
-      return at::empty({x.a.size(0), parameter.size(0)}, parameter.options());
-    };
-    const Slopes slopes{at::empty_like(x.a), at::empty_like(x.b), rows(x.bias),
-                        rows(x.scale),       rows(x.shift),       at::empty_like(x.film)};
+    // The sums over samples of the parameters' gradients, all at once.
+    const bool biased = x.bias.numel() > 0;
+    const Tensor rows =
+        at::empty({biased ? 3 : 2, x.a.size(0), x.scale.size(0)}, x.scale.options());
+    const Slopes slopes{at::empty_like(x.a),
+                        at::empty_like(x.b),
+                        biased ? rows[2] : at::empty({0}, rows.options()),
+                        rows[0],
+                        rows[1],
+                        at::empty_like(x.film)};
     run_backward(x, {none, saved[6], saved[7]}, {dense(grads[0]), dense(grads[1]), dense(grads[2])},
                  slopes);
-    return {none,
-            none,
-            none,
-            slopes.a,
-            slopes.b,
-            add_rows(slopes.bias),
-            add_rows(slopes.scale),
-            add_rows(slopes.shift),
-            slopes.film};
+    const Tensor sums = add_rows(rows);
+    return {none,    none,    none,       slopes.a, slopes.b, biased ? sums[2] : none,
+            sums[0], sums[1], slopes.film};
   }
 };
 
