@@ -3,6 +3,9 @@
 #include <algorithm>
 
 #include "tensor/upload.h"
+#ifdef SLIFT_WITH_CUDA
+#include <ATen/cuda/CUDAEvent.h>
+#endif
 
 namespace slift {
 namespace {
@@ -14,8 +17,8 @@ std::vector<std::int64_t> shape_of(std::vector<std::int64_t> head, const Traject
 
 // Fills `to` with `values`; a tensor that does not fit is replaced.
 template <typename T>
-void fill(Tensor& to, const std::vector<T>& values, const std::vector<std::int64_t>& shape,
-          at::ScalarType type, const at::Device& device) {
+void fill_tensor(Tensor& to, const std::vector<T>& values, const std::vector<std::int64_t>& shape,
+                 at::ScalarType type, const at::Device& device) {
   if (!to.defined() || to.sizes() != shape) {
     to = at::empty(shape, at::TensorOptions(type).device(device));
   }
@@ -24,12 +27,38 @@ void fill(Tensor& to, const std::vector<T>& values, const std::vector<std::int64
 
 }  // namespace
 
+#ifdef SLIFT_WITH_CUDA
+
+class BatchFeed::Backlog {
+ public:
+  void wait_for_oldest() { arrived_[next_].synchronize(); }  // at once if there is none yet
+  void add_newest() {
+    arrived_[next_].record();
+    next_ = (next_ + 1) % kAhead;
+  }
+
+ private:
+  at::cuda::CUDAEvent arrived_[kAhead];
+  int next_ = 0;
+};
+
+#else
+
+class BatchFeed::Backlog {
+ public:
+  void wait_for_oldest() {}
+  void add_newest() {}
+};
+
+#endif
+
 BatchFeed::BatchFeed(const TrajectoryReader& reader, std::int64_t members, std::int64_t window,
                      std::uint64_t seed, const FeedLimits& limits, const at::Device& device)
     : reader_(reader),
       sampler_(reader, members, window, seed, limits.host_bytes),
       window_(window),
-      device_(device) {
+      device_(device),
+      backlog_(device.is_cuda() ? std::make_unique<Backlog>() : nullptr) {
   const TrajectoryInfo& info = reader.info();
   const std::int64_t bytes =
       members * info.trajectory_size() * static_cast<std::int64_t>(sizeof(float));
@@ -41,6 +70,8 @@ BatchFeed::BatchFeed(const TrajectoryReader& reader, std::int64_t members, std::
     resident_.narrow(0, first * info.steps, count * info.steps).copy_(host);
   });
 }
+
+BatchFeed::~BatchFeed() = default;
 
 void BatchFeed::stage_rows(std::int64_t first, std::int64_t count, StagedBatch& to) const {
   const TrajectoryInfo& info = reader_.info();
@@ -54,18 +85,20 @@ void BatchFeed::stage_rows(std::int64_t first, std::int64_t count, StagedBatch& 
     }
     nexts.push_back(start + t + 1);
   }
-  fill(to.window, windows, {count, window_}, at::kLong, device_);
-  fill(to.next, nexts, {count}, at::kLong, device_);
-  fill(to.transition, transitions, {count}, at::kLong, device_);
+  fill_tensor(to.window, windows, {count, window_}, at::kLong, device_);
+  fill_tensor(to.next, nexts, {count}, at::kLong, device_);
+  fill_tensor(to.transition, transitions, {count}, at::kLong, device_);
 }
 
 void BatchFeed::stage(std::int64_t first, std::int64_t count, StagedBatch& to) {
   if (on_gpu()) return stage_rows(first, count, to);
   const TrajectoryInfo& info = reader_.info();
   sampler_.fill(first, count, host_);
-  fill(to.window, host_.window, shape_of({count, window_}, info), at::kFloat, device_);
-  fill(to.next, host_.next, shape_of({count}, info), at::kFloat, device_);
-  fill(to.transition, host_.transition, {count}, at::kLong, device_);
+  if (backlog_) backlog_->wait_for_oldest();
+  fill_tensor(to.window, host_.window, shape_of({count, window_}, info), at::kFloat, device_);
+  fill_tensor(to.next, host_.next, shape_of({count}, info), at::kFloat, device_);
+  fill_tensor(to.transition, host_.transition, {count}, at::kLong, device_);
+  if (backlog_) backlog_->add_newest();
 }
 
 DeviceBatch BatchFeed::assemble(const StagedBatch& staged, std::int64_t begin,

@@ -52,6 +52,31 @@ TEST_P(BatchFeedTest, GivesTheSamplersTransitions) {
   }
 }
 
+// What a recorded step relies on: addresses stay, contents follow.
+TEST_P(BatchFeedTest, StagesAtTheSamePlacesAndAssemblesParts) {
+  for (const std::int64_t device_bytes : {1 << 20, 0}) {
+    BatchFeed batches = feed({1 << 20, device_bytes});
+    StagedBatch staged;
+    batches.stage(0, 6, staged);
+    const std::vector<const void*> places = {staged.window.data_ptr(), staged.next.data_ptr(),
+                                             staged.transition.data_ptr()};
+    for (const std::int64_t first : {6, 12, 18, 24}) {
+      batches.stage(first, 6, staged);
+      EXPECT_EQ(places, (std::vector<const void*>{staged.window.data_ptr(), staged.next.data_ptr(),
+                                                  staged.transition.data_ptr()}));
+      for (const std::int64_t begin : {0, 2, 4}) {
+        const DeviceBatch part = batches.assemble(staged, begin, 2);
+        const DeviceBatch expected = batches.get(first + begin, 2);
+        EXPECT_TRUE(at::equal(part.window, expected.window));
+        EXPECT_TRUE(at::equal(part.next, expected.next));
+        EXPECT_TRUE(at::equal(part.transition, expected.transition));
+      }
+    }
+    batches.stage(0, 3, staged);
+    EXPECT_EQ(staged.transition.size(0), 3);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, BatchFeedTest, testing::ValuesIn(test_devices()),
                          [](const auto& device) {
                            return device.param.is_cuda() ? "cuda" : "cpu";

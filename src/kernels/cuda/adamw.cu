@@ -68,13 +68,17 @@ __device__ Share share_of_block(const Launch<Array>& launch) {
   int low = 0, high = launch.count;  // first_block[low] <= blockIdx.x < first_block[high]
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    (launch.first_block[middle] <= blockIdx.x ? low : high) = middle;
+    if (launch.first_block[middle] <= blockIdx.x) {
+      low = middle;
+    } else {
+      high = middle;
+    }
   }
   const std::int64_t first = (blockIdx.x - launch.first_block[low]) * kElementsPerBlock;
   return {low, first, min(first + kElementsPerBlock, launch.arrays[low].size)};
 }
 
-// The sum over all threads, in an order that depends on their number alone; thread 0 has it.
+// The sum over all threads, in an order that depends on their number alone. Once in a kernel.
 template <int Threads>
 __device__ double sum_over_block(double value) {
   __shared__ double sums[Threads];
@@ -83,6 +87,7 @@ __device__ double sum_over_block(double value) {
     __syncthreads();
     if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
   }
+  __syncthreads();
   return sums[0];
 }
 
