@@ -2,9 +2,11 @@
 
 #include <filesystem>
 #include <memory>
+#include <stdexcept>
 
 #include "cli/command.h"
 #include "core/errors.h"
+#include "core/log.h"
 #include "metrics/record.h"
 #include "rollout/rollout.h"
 #include "tensor/runtime.h"
@@ -33,6 +35,19 @@ StateMap record_map(const TrajectoryInfo& states, const std::string& quantities)
   return slift::record_map(plan_record(states, extra), states);
 }
 
+nlohmann::json run_check(const TransitionModel& model, const TrajectoryReader& initial,
+                         const RolloutOptions& options) {
+  const StepCheck check = check_rollout(model, initial, options);
+  if (!check.passed()) {
+    throw std::runtime_error("the recorded step is not the eager one: " + check.in_words());
+  }
+  spdlog::info("check: {}", check.in_words());
+  return {{"steps", check.steps},
+          {"recorded", check.recorded},
+          {"labels_equal", check.labels_equal},
+          {"largest_difference", check.largest_difference}};
+}
+
 }  // namespace
 
 void declare_rollout(CLI::App& app) {
@@ -40,7 +55,7 @@ void declare_rollout(CLI::App& app) {
     std::string run, init, out, members = "1024", device = "cpu", precision = "fp32";
     std::string quantities;
     std::vector<std::string> fields;
-    bool no_states = false;
+    bool no_states = false, check = false;
     RolloutOptions rollout;
   };
   auto o = std::make_shared<Options>();
@@ -81,6 +96,14 @@ void declare_rollout(CLI::App& app) {
                  "result; 0: chosen")
       ->capture_default_str()
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--batch", o->rollout.batch,
+                 "Members in one network evaluation; another number may change the last bits; 0: "
+                 "chosen by the states' shape and the device")
+      ->capture_default_str()
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
+  app.add_flag("--check", o->check,
+               "First compare ten steps as the GPU has recorded them with the same ones run "
+               "eagerly; fail if they differ by more than rounding");
   app.add_option("--device", o->device, "cpu or cuda")->capture_default_str();
   app.add_option("--precision", o->precision, "fp32, or with cuda tf32 or bf16")
       ->capture_default_str();
@@ -104,15 +127,18 @@ void declare_rollout(CLI::App& app) {
     const StateMap map = o->no_states        ? record_map(states, o->quantities)
                          : o->fields.empty() ? keep_all(states)
                                              : keep_fields(states, o->fields);
+    const nlohmann::json check =
+        o->check ? run_check(model, initial, o->rollout) : nlohmann::json();
     const TrajectoryInfo info = roll_out_to_file(model, initial, o->rollout, map, o->out);
-    print_result({{"out", o->out},
-                  {"members", info.members},
-                  {"first_member", info.first_member},
-                  {"steps", o->rollout.steps},
-                  {"every", o->rollout.every},
-                  {"seed", o->rollout.seed},
-                  {"init", o->init}},
-                 fmt::format("{}: {}", o->out, info.describe_shape()));
+    nlohmann::json result = {{"out", o->out},
+                             {"members", info.members},
+                             {"first_member", info.first_member},
+                             {"steps", o->rollout.steps},
+                             {"every", o->rollout.every},
+                             {"seed", o->rollout.seed},
+                             {"init", o->init}};
+    if (o->check) result["check"] = check;
+    print_result(result, fmt::format("{}: {}", o->out, info.describe_shape()));
   });
 }
 

@@ -21,15 +21,12 @@ Chunk::Chunk(Steppers& steppers, std::int64_t first, const Tensor& initial)
 
 Chunk::Block Chunk::make_block(std::int64_t base, const Tensor& initial) const {
   const Tensor& like = steppers_.front().window();
-  const std::int64_t rows = like.size(0), length = like.size(1), given = initial.size(1);
   const std::int64_t begin = std::max<std::int64_t>(0, first_ - base);
-  const std::int64_t end = std::min(rows, first_ + initial.size(0) - base);
-  Block block{base, begin, end, at::zeros_like(like), given - 1};
+  const std::int64_t end = std::min(like.size(0), first_ + initial.size(0) - base);
+  Block block{base, begin, end, at::zeros_like(like), initial.size(1) - 1};
   const Tensor states = initial.narrow(0, base + begin - first_, end - begin)
                             .to(like.device(), /*non_blocking=*/true);
-  const Tensor window = block.window.narrow(0, begin, end - begin);
-  window.narrow(1, length - given, given).copy_(states);
-  window.narrow(1, 0, length - given).copy_(states.narrow(1, 0, 1));
+  block.window.narrow(0, begin, end - begin).copy_(padded_window(states, like.size(1)));
   return block;
 }
 

@@ -102,6 +102,16 @@ Tensor read_initial(const TrajectoryReader& reader, const RolloutOptions& option
   return states;
 }
 
+Steppers steppers_for(const TransitionModel& model, const RolloutOptions& options) {
+  return make_steppers(model, options.seed,
+                       options.batch > 0 ? options.batch : default_batch(model));
+}
+
+// States each member is given.
+std::int64_t given_states(const ModelSpec& spec, const RolloutOptions& options) {
+  return options.first_window ? spec.net.window : 1;
+}
+
 void check(const ModelSpec& spec, const TrajectoryReader& initial, const RolloutOptions& options) {
   require(initial.info().state_shape == spec.state_shape, "{}: states {} do not fit the model's {}",
           initial.path(), fmt::join(initial.info().state_shape, " x "),
@@ -134,6 +144,19 @@ TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options
   return info;
 }
 
+StepCheck check_rollout(const TransitionModel& model, const TrajectoryReader& initial,
+                        const RolloutOptions& options) {
+  const ModelSpec& spec = model.spec();
+  check(spec, initial, options);
+  Steppers steppers = steppers_for(model, options);
+  Stepper& stepper = steppers.front();
+  const std::int64_t rows = stepper.rows(), first = options.first_member / rows * rows;
+  const std::int64_t given = given_states(spec, options);
+  const Tensor states = read_initial(initial, options, first, rows, given, /*pinned=*/false);
+  return check_step(model, stepper, first,
+                    padded_window(states, spec.net.window).to(model.device()), given - 1);
+}
+
 TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryReader& initial,
                                 const RolloutOptions& options, const fs::path& out) {
   return roll_out_to_file(model, initial, options, keep_all(rollout_info(model.spec(), options)),
@@ -152,8 +175,7 @@ TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryRe
   info.record = map.record;
   // Before anything is written and any other thread is at work: with little GPU memory the number
   // of rows, and with it the last bits, is settled here.
-  Steppers steppers =
-      make_steppers(model, options.seed, options.batch > 0 ? options.batch : default_batch(model));
+  Steppers steppers = steppers_for(model, options);
   const std::int64_t rows = steppers.front().rows();
   TrajectoryWriter writer(out, info, describe_work(model, initial, options, rows));
   if (writer.recorded() > 0) {
@@ -162,7 +184,7 @@ TrajectoryInfo roll_out_to_file(const TransitionModel& model, const TrajectoryRe
 
   const bool gpu = model.device().is_cuda();
   const Cut cut = choose_cut(model, options, steppers, info.steps);
-  const std::int64_t given = options.first_window ? spec.net.window : 1;
+  const std::int64_t given = given_states(spec, options);
   const std::int64_t evaluations =
       std::max<std::int64_t>(0, (info.steps - 1) * options.every - (given - 1));
   Progress progress("rollout", "member-steps", info.members * evaluations,

@@ -11,6 +11,7 @@
 #include "data/state_map.h"
 #include "data/trajectories.h"
 #include "nets/transition_model.h"
+#include "rollout/step_check.h"
 
 namespace slift {
 
@@ -37,6 +38,11 @@ struct RolloutOptions {
 
 // What the file of a rollout that keeps all states says.
 TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options);
+
+// Runs the first members' block for a few steps, recorded and eagerly. Throws UserError if
+// `initial` does not fit.
+StepCheck check_rollout(const TransitionModel& model, const TrajectoryReader& initial,
+                        const RolloutOptions& options);
 
 // Rolls out from `initial`'s trajectories into the file `out`, which gets what `map` keeps of the
 // states, with a progress line. If a GPU's memory is too small for the batch, it is halved, with a

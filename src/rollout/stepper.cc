@@ -57,6 +57,12 @@ void Stepper::step() {
   time_.add_(1);
 }
 
+Tensor padded_window(const Tensor& states, std::int64_t length) {
+  std::vector<std::int64_t> before = states.sizes().vec();
+  before[1] = length - states.size(1);
+  return at::cat({states.narrow(1, 0, 1).expand(before), states}, 1);
+}
+
 std::int64_t default_batch(const TransitionModel& model) {
   const std::vector<std::int64_t>& shape = model.spec().state_shape;
   const bool gpu = model.device().is_cuda();

@@ -51,6 +51,10 @@ class Stepper {
   std::function<void()> reached_;  // ... the one this waits for; empty if none
 };
 
+// The window [rows, length, state...] that ends with the states [rows, given, state...], given <=
+// length; before them it is the first one repeated.
+Tensor padded_window(const Tensor& states, std::int64_t length);
+
 // Rows of one network evaluation, unless a number is asked for: on the CPU few, to spread over
 // threads, on a GPU many. Depends on the model's states and device alone.
 std::int64_t default_batch(const TransitionModel& model);
