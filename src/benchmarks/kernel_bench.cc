@@ -1,9 +1,6 @@
 #include "benchmarks/kernel_bench.h"
 
-#include <fmt/ranges.h>
 #include <torch/autograd.h>
-
-#include <array>
 
 #include "benchmarks/measure.h"
 #include "core/errors.h"

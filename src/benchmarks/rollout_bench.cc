@@ -4,7 +4,6 @@
 
 #include "benchmarks/flops.h"
 #include "benchmarks/measure.h"
-#include "core/errors.h"
 #include "nets/transition_model.h"
 #include "tensor/runtime.h"
 

@@ -1,11 +1,17 @@
 #include "benchmarks/train_bench.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <numbers>
+#include <span>
+#include <system_error>
+#include <vector>
 
 #include "benchmarks/flops.h"
 #include "benchmarks/measure.h"

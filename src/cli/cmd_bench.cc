@@ -130,15 +130,19 @@ std::string table(const Json& rows) {
       widths[key] = std::max({widths.value(key, key.size()), cell(value).size()});
     }
   }
-  std::string text = "\n";
-  for (const auto& [key, width] : widths.items()) {
-    text += fmt::format("{:<{}}  ", key, width.get<int>());
-  }
-  for (const Json& row : rows) {
-    text += "\n";
+  std::string text;
+  const auto add_line = [&](const auto& cell_of) {
+    std::string line;
     for (const auto& [key, width] : widths.items()) {
-      text += fmt::format("{:<{}}  ", row.contains(key) ? cell(row[key]) : "", width.get<int>());
+      line += fmt::format("{:<{}}  ", cell_of(key), width.template get<int>());
     }
+    text += "\n" + line.substr(0, line.find_last_not_of(' ') + 1);
+  };
+  add_line([](const std::string& key) { return key; });
+  for (const Json& row : rows) {
+    add_line([&row](const std::string& key) {
+      return row.contains(key) ? cell(row.at(key)) : std::string();
+    });
   }
   return text + "\n";
 }
