@@ -11,7 +11,7 @@ namespace slift {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr int kWarmups = 5;  // kernels are loaded, plans chosen, graphs recorded
+constexpr int kWarmupSteps = 5;  // kernels are loaded, plans chosen, graphs recorded
 
 TransitionModel random_model(const BenchNet& net, const at::Device& device,
                              const std::string& precision) {
@@ -66,7 +66,7 @@ RolloutBench bench_rollout(const BenchNet& net, std::int64_t steps, std::int64_t
   {
     const c10::InferenceMode inference;
     Members members(model, net.batch);
-    for (int i = 0; i < kWarmups; ++i) members.step();
+    for (int i = 0; i < kWarmupSteps; ++i) members.step();
     result.ms_per_step = milliseconds_per_call(device, steps, repeats, [&] { members.step(); });
     if (net.kernels) result.kernels = profile_kernels([&] { members.step(); });
     TORCH_CHECK(members.finite(), "rollout bench: the states are no longer finite");
