@@ -10,7 +10,7 @@ namespace slift {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr int kWarmups = 5;  // kernels are loaded, plans chosen, graphs recorded
+constexpr int kWarmupSteps = 5;  // kernels are loaded, plans chosen, graphs recorded
 
 TransitionModel random_model(const BenchNet& net, const at::Device& device,
                              const std::string& precision) {
@@ -46,7 +46,7 @@ RolloutBench bench_rollout(const BenchNet& net, std::int64_t steps, std::int64_t
   Stepper stepper(model, kSeed, net.batch);
   stepper.load(0, random_window(model, net.batch), 0);
   const auto step = [&] { stepper.advance(); };
-  for (int i = 0; i < kWarmups; ++i) step();
+  for (int i = 0; i < kWarmupSteps; ++i) step();
   result.ms_per_step = milliseconds_per_call(device, steps, repeats, step);
   if (net.kernels) result.kernels = profile_kernels(step);
   TORCH_CHECK(at::isfinite(stepper.window()).all().item<bool>(),
