@@ -60,14 +60,12 @@ Tensor pad_circular(const Tensor& x);
 Tensor stand_in(const Tensor& parameter, const Tensor& copy);
 
 struct ConvolutionArgs {
-  Tensor weight;     // [outputs, inputs, k, k], or [inputs, outputs, k, k] if transposed; gets the
-                     // gradient
-  Tensor copy;       // of `weight` in the type of x; undefined: made here
-  Tensor bias = {};  // [outputs] in the type of x, or undefined
+  Tensor weight;         // [outputs, inputs, k, k]; gets the gradient
+  Tensor copy;           // of `weight` in the type of x; undefined: made here
+  Tensor bias = {};      // [outputs] in the type of x, or undefined
   Tensor residual = {};  // added to the result, of its shape and type; or undefined
   std::int64_t stride = 1;
-  std::int64_t border = 0;  // cells of zeros around x; if transposed, cut off the result
-  bool transposed = false;  // [B, C, H, W] -> [B, outputs, (H - 1) stride + k - 2 border, ...]
+  std::int64_t border = 0;  // cells of zeros around x
 };
 
 // Convolution with what can be fused with it, with autograd, channels-last. Where
@@ -75,6 +73,12 @@ struct ConvolutionArgs {
 // the same every time; elsewhere it is LibTorch's.
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args);
 bool has_fused_convolution(const Tensor& x);
+
+// Four fields, of the even and odd rows and columns, as one, with autograd: y [B, 4 C, H + 1, W +
+// 1]
+// -> [B, C, 2 H, 2 W], channels-last, as kernels.h says. Our kernels on CUDA for float32 and
+// bfloat16, LibTorch's copies elsewhere.
+Tensor interleave(const Tensor& y);
 
 // Tensors of one optimiser, one of each kind per parameter, on one device. All of an index have
 // the parameter's shape and strides, which may be any without gaps (row-major, channels-last).

@@ -23,14 +23,16 @@ Tensor pad_to(const Tensor& x, std::int64_t dim, std::int64_t size) {
   return at::constant_pad_nd(x, pads);
 }
 
-// Nearest neighbours x 2 and a 3 x 3 convolution are one transposed convolution of stride 2 with 4
-// x 4 weights, along each axis (w2, w1 + w2, w0 + w1, w0). [O, I, 3, 3] -> [I, O, 4, 4].
+// Nearest neighbours x 2 and a 3 x 3 convolution are four 2 x 2 convolutions of the field before,
+// one each for even and odd rows and columns: along an axis (w0, w1 + w2) gives the even and
+// (w0 + w1, w2) the odd ones. [O, I, 3, 3] -> [4 O, I, 2, 2], as ops::interleave() takes the
+// results.
 Tensor growing_weight(const Tensor& weight) {
-  const auto along = [](const Tensor& w, std::int64_t axis) {
+  const auto split = [](const Tensor& w, std::int64_t axis) {
     const Tensor w0 = w.select(axis, 0), w1 = w.select(axis, 1), w2 = w.select(axis, 2);
-    return at::stack({w2, w1 + w2, w0 + w1, w0}, axis);
+    return at::stack({at::stack({w0, w1 + w2}, axis), at::stack({w0 + w1, w2}, axis)});
   };
-  return along(along(weight, 2), 3).transpose(0, 1);
+  return split(split(weight, 3), 3).flatten(0, 2);
 }
 
 // A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
@@ -136,12 +138,9 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
   args.weight = use_prepared ? prepared_ : prepare_weight(x.scalar_type());
   args.copy = args.weight.detach();
   if (bias.defined()) args.bias = pad_to(bias, 0, padded(spec_.outputs));
-  if (spec_.grows) {
-    args.transposed = true;
-    args.stride = 2;
-    args.border = circular_ ? 3 : 1;
-  }
-  return ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args).narrow(1, 0, spec_.outputs);
+  if (spec_.grows && bias.defined()) args.bias = args.bias.repeat(4);
+  const Tensor out = ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args);
+  return (spec_.grows ? ops::interleave(out) : out).narrow(1, 0, spec_.outputs);
 }
 
 Tensor Convolution::mix(const Tensor& a, const Tensor& b) const {

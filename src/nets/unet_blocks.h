@@ -87,8 +87,8 @@ class Convolution : public Layer {
   const Tensor& bias_parameter() const { return bias_->parameter; }
 
  private:
-  // The weight as fused kernels take it, as a function of the parameter: that of the transposed
-  // convolution if this one grows, with channels padded to multiples of 8.
+  // The weight as fused kernels take it, as a function of the parameter: with channels padded to
+  // multiples of 8, and if this convolution grows, that of four smaller ones.
   Tensor prepare_weight(at::ScalarType type) const;
   bool needs_preparation() const;  // or else it is the weight as it stands
 

@@ -19,8 +19,8 @@ struct ConvShape {
   std::int64_t out_width() const { return (width + 2 * border - kernel) / stride + 1; }
 };
 
-// What is computed from what: y from (x, w), x from (y, w), w from (x, y). The second, the gradient
-// of x given that of y, is also known as transposed convolution.
+// What is computed from what: y from (x, w), the gradient of x from that of y and w, the gradient of
+// w from x and that of y.
 enum class ConvPass { kForward, kInputGradient, kWeightGradient };
 
 struct ConvProblem {

@@ -28,7 +28,8 @@ struct ClusterPlan {
 // Nothing if the shape does not fit. `element_bytes` is the size of a number. Groups are whole
 // packs of 16 bytes.
 inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int element_bytes) {
-  constexpr std::int64_t kMostBlocks = 8;  // that any GPU with clusters can run
+  constexpr std::int64_t kMostBlocks = 16;  // of Hopper
+  constexpr std::int64_t kUsualBlocks = 8;  // more only if the tiles would be too large
   constexpr std::int64_t kPackBytes = 16, kFewestRowBytes = 32;  // of a cell: a memory sector
   constexpr std::int64_t kBurstBytes = 64;        // of a cell: better, if there is room
   constexpr std::int64_t kTileBytes = 64 * 1024;  // kClusterBlocksAtOnce fit a multiprocessor
@@ -48,7 +49,10 @@ inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int eleme
       return shape.batch * (shape.groups / groups) * blocks < kManyBlocks &&
              cells() * row > kSmallTile;
     };
-    while (blocks < kMostBlocks && (cells() * row > kTileBytes || too_few())) blocks *= 2;
+    while (blocks < kMostBlocks &&
+           (cells() * row > kTileBytes || (too_few() && blocks < kUsualBlocks))) {
+      blocks *= 2;
+    }
     const std::int64_t tile = cells() * row;
     if (tile > (best ? kTileBytes : kClusterBytes)) break;
     best =
