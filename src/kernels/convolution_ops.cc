@@ -44,12 +44,11 @@ struct Geometry {
         stride,    border};
   }
 
-  Tensor empty_result(const Tensor& x) const {
+  Tensor empty_result(const at::TensorOptions& options) const {
     return transposed
-               ? at::empty({shape.batch, shape.inputs, shape.height, shape.width}, x.options(),
-                           kPacked)
+               ? at::empty({shape.batch, shape.inputs, shape.height, shape.width}, options, kPacked)
                : at::empty({shape.batch, shape.outputs, shape.out_height(), shape.out_width()},
-                           x.options(), kPacked);
+                           options, kPacked);
   }
 
   // `in` and `out` as this geometry has them: the convolution's x and y, or y and x.
@@ -83,7 +82,7 @@ struct Convolve : torch::autograd::Function<Convolve> {
                         const Tensor& weight, const Tensor& copy, const Tensor& bias,
                         const Tensor& residual) {
     const Geometry geometry(transposed, x, copy, stride, border);
-    const Tensor out = geometry.empty_result(x);
+    const Tensor out = geometry.empty_result(x.options());
     geometry.forward(x, copy, bias, residual, out);
     context->save_for_backward({x, copy});
     context->saved_data["transposed"] = transposed;
@@ -154,6 +153,40 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
                          ? at::conv_transpose2d(in, weight, args.bias, args.stride, args.border)
                          : at::conv2d(in, weight, args.bias, args.stride, args.border);
   return (args.residual.defined() ? out + args.residual : out).contiguous(kPacked);
+}
+
+Tensor convolution_fp8(const Tensor& x, const Fp8ConvolutionArgs& args) {
+  expect_shape(x, {kAny, args.weight.size(1), kAny, kAny}, "convolution_fp8: x");
+  TORCH_CHECK(!at::GradMode::is_enabled(), "convolution_fp8: there are no gradients");
+  TORCH_CHECK(x.scalar_type() == at::kByte && args.weight.scalar_type() == at::kByte,
+              "convolution_fp8: x and weight must be e4m3 bits");
+  TORCH_CHECK(args.weight.size(0) % 16 == 0 && args.weight.size(1) % 16 == 0,
+              "convolution_fp8: channels must be multiples of 16");
+  const at::ScalarType type = x.is_cuda() ? at::kBFloat16 : at::kFloat;
+  for (const Tensor& t : {args.bias, args.residual}) {
+    TORCH_CHECK(!t.defined() || t.scalar_type() == type,
+                "convolution_fp8: bias and residual must have the type of the result");
+  }
+  const Tensor in = x.contiguous(kPacked), weight = args.weight.contiguous(kPacked);
+#ifdef SLIFT_WITH_CUDNN
+  if (x.is_cuda()) {
+    const Geometry geometry(/*is_transposed=*/false, in, weight, /*stride=*/1, args.border);
+    const Tensor out = geometry.empty_result(x.options().dtype(type));
+    const Tensor residual = args.residual.defined() ? args.residual.contiguous(kPacked) : Tensor();
+    ConvOperands operands = geometry.operands(in, weight, out);
+    operands.scale = data_of<float>(args.scale);
+    if (residual.defined()) operands.residual = data_of<void>(residual);
+    if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
+    run({geometry.shape, ConvPass::kForward, residual.defined(), args.bias.defined(),
+         kernels::cuda::ConvType::kFp8},
+        operands, x.options());
+    return out;
+  }
+#endif
+  Tensor out = at::conv2d(from_fp8(in, 1), from_fp8(weight, 1), {}, 1, args.border) * args.scale;
+  if (args.residual.defined()) out = out + args.residual;
+  if (args.bias.defined()) out = out + args.bias.view({1, -1, 1, 1});
+  return out.to(type).contiguous(kPacked);
 }
 
 namespace {
