@@ -25,26 +25,35 @@ class Level {
       : batch_(batch), channels_(channels), size_(size), type_(type), device_(device) {}
 
   void add_convolutions(std::vector<KernelBenchRow>& rows) const {
-    const torch::NoGradGuard no_grad;
-    const Tensor x = field(), y_grad = field();
+    const Tensor x = field(), residual = field(), out_grad = field();
     const Tensor weight = at::randn({channels_, channels_, 3, 3}, device_)
                               .mul(0.02)
-                              .to(type_)
                               .contiguous(at::MemoryFormat::ChannelsLast);
+    const Tensor copy = weight.to(type_), bias = at::randn({channels_}, device_).to(type_);
     const double flops =
         2.0 * static_cast<double>(weight.numel()) * static_cast<double>(batch_ * size_ * size_);
-    const auto backward = [&](bool of_input) {
-      at::convolution_backward(y_grad, x, weight, at::OptionalIntArrayRef(), {1, 1}, {1, 1}, {1, 1},
-                               /*transposed=*/false, {0, 0}, /*groups=*/1,
-                               {of_input, !of_input, false});
+    const double bytes = bytes_of({x, out_grad, copy});  // three tensors of these sizes each time
+    const auto add = [&](const char* name, double moved, const std::function<void()>& kernel) {
+      rows.push_back({name, shape(channels_), kernel_milliseconds(device_, kernel), moved, flops});
     };
-    const double bytes = bytes_of({x, y_grad, weight});  // three tensors of these sizes each time
-    const auto add = [&](const char* name, const std::function<void()>& kernel) {
-      rows.push_back({name, shape(channels_), kernel_milliseconds(device_, kernel), bytes, flops});
+    add("conv 3x3", bytes, [&] {
+      const torch::NoGradGuard no_grad;
+      ops::convolution(x, {.weight = weight, .copy = copy, .border = 1});
+    });
+    add("conv 3x3 + residual + bias", bytes + bytes_of({residual}), [&] {
+      const torch::NoGradGuard no_grad;
+      ops::convolution(
+          x, {.weight = weight, .copy = copy, .bias = bias, .residual = residual, .border = 1});
+    });
+    const auto add_gradient = [&](const char* name, const Tensor& input, const Tensor& of) {
+      const Tensor out = ops::convolution(
+          input, {.weight = of.is_same(input) ? weight : of, .copy = copy, .border = 1});
+      add(name, bytes,
+          [&] { torch::autograd::grad({out}, {of}, {out_grad}, /*retain_graph=*/true); });
     };
-    add("conv 3x3", [&] { at::conv2d(x, weight, {}, 1, 1); });
-    add("conv 3x3, input gradient", [&] { backward(true); });
-    add("conv 3x3, weight gradient", [&] { backward(false); });
+    const Tensor x_leaf = leaf(x), weight_leaf = leaf(weight);
+    add_gradient("conv 3x3, input gradient", x_leaf, x_leaf);
+    add_gradient("conv 3x3, weight gradient", x, weight_leaf);
   }
 
   // Of one source with FiLM, as second in a block, or of two without, as first on the way up.
@@ -56,8 +65,14 @@ class Level {
     const Tensor scale = leaf(at::ones({channels}, device_));
     const Tensor shift = leaf(at::zeros({channels}, device_));
     const auto forward = [&] {
-      return ops::norm_activation(kernels::Activation::kGelu, NormActivation::kGroups, a, b, scale,
-                                  shift, film);
+      return ops::norm_activation({.f = kernels::Activation::kGelu,
+                                   .groups = NormActivation::kGroups,
+                                   .a = a,
+                                   .b = b,
+                                   .scale = scale,
+                                   .shift = shift,
+                                   .film = film})
+          .out;
     };
     const Tensor out = forward();
     const Tensor out_grad = at::randn_like(out);

@@ -1,17 +1,16 @@
 #include "benchmarks/rollout_bench.h"
 
-#include <c10/core/InferenceMode.h>
-
 #include "benchmarks/flops.h"
 #include "benchmarks/measure.h"
 #include "nets/transition_model.h"
+#include "rollout/stepper.h"
 #include "tensor/runtime.h"
 
 namespace slift {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-constexpr int kWarmups = 5;  // kernels are loaded, plans chosen, graphs recorded
+constexpr int kWarmupSteps = 5;  // kernels are loaded, plans chosen, graphs recorded
 
 TransitionModel random_model(const BenchNet& net, const at::Device& device,
                              const std::string& precision) {
@@ -30,30 +29,11 @@ TransitionModel random_model(const BenchNet& net, const at::Device& device,
   return model;
 }
 
-// `batch` members on their way through time, from random states.
-class Members {
- public:
-  Members(const TransitionModel& model, std::int64_t batch)
-      : model_(model), labels_{kSeed, model.spec().label_dimension} {
-    std::vector<std::int64_t> shape = {batch, model.spec().net.window};
-    shape.insert(shape.end(), model.spec().state_shape.begin(), model.spec().state_shape.end());
-    window_ = at::randn(shape, model.device());
-    members_ = at::arange(batch, at::TensorOptions(at::kLong).device(model.device()));
-  }
-
-  void step() {
-    const Tensor next = model_.forward(window_, labels_.for_members(members_, time_++));
-    window_ = at::cat({window_.narrow(1, 1, window_.size(1) - 1), next.unsqueeze(1)}, 1);
-  }
-
-  bool finite() const { return at::isfinite(window_).all().item<bool>(); }
-
- private:
-  const TransitionModel& model_;
-  LabelSource labels_;
-  Tensor members_, window_;  // [B] int64; [B, m, state...]
-  std::int64_t time_ = 0;
-};
+Tensor random_window(const TransitionModel& model, std::int64_t batch) {
+  std::vector<std::int64_t> shape = {batch, model.spec().net.window};
+  shape.insert(shape.end(), model.spec().state_shape.begin(), model.spec().state_shape.end());
+  return at::randn(shape, model.device());
+}
 
 }  // namespace
 
@@ -63,14 +43,14 @@ RolloutBench bench_rollout(const BenchNet& net, std::int64_t steps, std::int64_t
   RolloutBench result;
   result.precision = resolve_precision(net.precision, device);
   const TransitionModel model = random_model(net, device, result.precision);
-  {
-    const c10::InferenceMode inference;
-    Members members(model, net.batch);
-    for (int i = 0; i < kWarmups; ++i) members.step();
-    result.ms_per_step = milliseconds_per_call(device, steps, repeats, [&] { members.step(); });
-    if (net.kernels) result.kernels = profile_kernels([&] { members.step(); });
-    TORCH_CHECK(members.finite(), "rollout bench: the states are no longer finite");
-  }
+  Stepper stepper(model, kSeed, net.batch);
+  stepper.load(0, random_window(model, net.batch), 0);
+  const auto step = [&] { stepper.advance(); };
+  for (int i = 0; i < kWarmupSteps; ++i) step();
+  result.ms_per_step = milliseconds_per_call(device, steps, repeats, step);
+  if (net.kernels) result.kernels = profile_kernels(step);
+  TORCH_CHECK(at::isfinite(stepper.window()).all().item<bool>(),
+              "rollout bench: the states are no longer finite");
   result.peak_memory = peak_memory(device);
   result.parameters = model.parameter_count();
   result.flops_per_frame = flops_per_evaluation(model.backbone());

@@ -24,7 +24,7 @@ namespace slift {
 namespace {
 
 constexpr std::int64_t kMembers = 32, kStates = 17;
-constexpr int kWarmups = 8;  // kernels are loaded, plans chosen, graphs recorded
+constexpr int kWarmupIterations = 8;  // kernels are loaded, plans chosen, graphs recorded
 
 // A file of this process in the temporary folder; removed at the end.
 class TemporaryFile {
@@ -125,7 +125,7 @@ TrainBench bench_train(const BenchNet& net, std::int64_t iterations, std::int64_
   result.startup_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
-  for (int i = 1; i < kWarmups; ++i) iterate();
+  for (int i = 1; i < kWarmupIterations; ++i) iterate();
   result.ms_per_iteration = milliseconds_per_call(device, iterations, repeats, iterate);
   if (net.kernels) result.kernels = profile_kernels(iterate);
   result.loss = loss.item<double>();

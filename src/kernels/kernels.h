@@ -190,8 +190,9 @@ void squared_distances(const DistanceArgs& args, void* stream);
 enum class NormForm { kAuto, kPasses, kCluster };
 
 // The same for all groups of all samples. `workspace` is norm_workspace_size() floats, aligned to
-// 16 bytes, that hold nothing before or after. A sample's bits do not depend on the rest of the
-// batch. Defined for the two types of fields, and from BFloat16 to Fp8.
+// 16 bytes, that hold nothing before or after. A sample's bits do not depend on the other
+// samples, but they may on their number. Defined for the two types of fields, and from BFloat16 to
+// Fp8.
 std::int64_t norm_workspace_size(const NormShape& shape);
 template <typename T, typename Out>
 void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float* workspace,

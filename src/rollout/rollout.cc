@@ -1,7 +1,5 @@
 #include "rollout/rollout.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>

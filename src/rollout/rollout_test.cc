@@ -211,6 +211,13 @@ TEST_F(Rollout, SomeMembersOrStatesAreThoseOfTheFullRun) {
     EXPECT_EQ(TrajectoryReader(folder_ / "out.h5").info().first_member, 50);
   }
 
+  RolloutOptions batched = options;
+  batched.batch = 24;
+  const Tensor full_batched = roll_out(model, initial, batched);
+  EXPECT_TRUE(at::allclose(full_batched, full, 1e-4, 1e-5));
+  batched.first_member = 50, batched.members = 90, batched.chunk = 30;
+  EXPECT_TRUE(at::equal(roll_out(model, initial, batched), full_batched.slice(0, 50, 140)));
+
   RolloutOptions thinned = options;
   thinned.every = 3;
   for (const std::int64_t memory : {256 << 20, 0}) {

@@ -47,6 +47,7 @@ std::vector<TransitionModel> random_nets(const at::Device& device) {
   fields.net.layers = NetConfig().layers;
   fields.net.window = 2;
   fields.net.widths = {8, 16};
+  fields.net.label_width = 16;
   fields.state_shape = {2, 4, 8};
   fields.label_kind = "sphere";
   return {random_net(random_net_spec(), device), random_net(fields, device)};

@@ -5,6 +5,7 @@
 #ifdef SLIFT_WITH_CUDA
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #endif
 
@@ -50,8 +51,15 @@ void StepGraph::run(const std::function<void()>& body) {
   } else {
     if (calls_ == kWarmups) {
       record_->on_side_stream([&] {
+        // The memory of the warm-ups would otherwise be held beside the graph's own.
+        c10::cuda::CUDACachingAllocator::emptyCache();
         record_->graph.capture_begin();
-        body();
+        try {
+          body();
+        } catch (...) {
+          record_->graph.capture_end();  // or the allocator would record from now on
+          throw;
+        }
         record_->graph.capture_end();
       });
     }

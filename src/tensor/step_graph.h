@@ -23,7 +23,9 @@ class StepGraph {
   // `body` must do the same work every time: it reads and writes tensors that exist before and
   // after, at addresses that never change, asks the GPU for no value and draws nothing from the
   // host; whatever differs between steps is read from device memory. What it allocates itself
-  // belongs to the graph and holds nothing between calls.
+  // belongs to the graph and holds nothing between calls. If it computes gradients, no other
+  // autograd graph of the same leaves may be alive. What it throws is passed on; after that this
+  // object is of no use.
   void run(const std::function<void()>& body);
 
   // Before this many calls anything may still be built and tuned.

@@ -177,17 +177,19 @@ TEST_P(TrainingStep, GradientNormIsThatOfTheLossOnTheBatch) {
   BatchFeed feed(reader, kTrajectories, config_.net.window, 3, {1 << 20, 0}, device_);
   const LabelSource labels{3, config_.label_dimension};
   for (std::int64_t i = 0; i < 8; ++i) {
-    const DeviceBatch batch = feed.get(kRows * i, kRows);
-    const TransitionModel& model = stepped->model();
-    const Tensor error =
-        model.scaled_output(batch.window, labels.for_transitions(batch.transition)) -
-        model.scaled_target(batch.window, batch.next);
-    double squares = 0;
-    for (const Tensor& grad :
-         torch::autograd::grad({error.square().mean()}, model.backbone().parameters())) {
-      squares += grad.to(at::kDouble).square().sum().item<double>();
+    double squares = 0, loss = 0;
+    {  // nothing of this may live on while the step is recorded (tensor/step_graph.h)
+      const DeviceBatch batch = feed.get(kRows * i, kRows);
+      const TransitionModel& model = stepped->model();
+      const Tensor error =
+          model.scaled_output(batch.window, labels.for_transitions(batch.transition)) -
+          model.scaled_target(batch.window, batch.next);
+      for (const Tensor& grad :
+           torch::autograd::grad({error.square().mean()}, model.backbone().parameters())) {
+        squares += grad.to(at::kDouble).square().sum().item<double>();
+      }
+      loss = error.detach().square().mean().item<double>();
     }
-    const double loss = error.detach().square().mean().item<double>();
     EXPECT_NEAR(stepped.step(0.2), loss, 1e-5 * loss) << i;
     EXPECT_NEAR(stepped->last_gradient_norm(), std::sqrt(squares), 1e-4 * std::sqrt(squares)) << i;
   }

@@ -193,6 +193,7 @@ std::vector<Case> BadInputTest::cases() {
        {"rollout", model, "-m", "99999999999999999999", "-o", out},
        {"--members", "10^12", "99999999999999999999"}},
       {"every zero", {"rollout", model, "--every", "0", "-o", out}, {"--every", "0"}},
+      {"negative batch", {"rollout", model, "--batch", "-1", "-o", out}, {"--batch", "-1"}},
       {"every beyond the steps",
        {"rollout", model, "--init", test_data, "--every", "71", "-o", out},
        {"--every", "70 steps", "71"}},

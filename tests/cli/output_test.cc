@@ -33,6 +33,11 @@ TEST_F(OutputTest, EveryCommandHasItsKeys) {
        "spread_ratio", "seconds"});
   expect_keys(json_of({"rollout", path("json-run"), "-m", "64"}),
               {"out", "members", "first_member", "steps", "every", "seed", "init"});
+  const auto checked = json_of({"rollout", path("json-run"), "-m", "64", "--check"}).at("check");
+  EXPECT_EQ(checked, (nlohmann::json{{"steps", 10},
+                                     {"recorded", false},
+                                     {"labels_equal", true},
+                                     {"largest_difference", 0.0}}));
   const auto evaluation = json_of({"evaluate", path("json-run"), "--truth", path("test.h5")});
   expect_keys(evaluation, {"format", "version", "system", "generated", "truth", "members", "cuts",
                            "bootstrap", "scores", "moments", "quantiles", "out"});

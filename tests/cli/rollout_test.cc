@@ -137,6 +137,20 @@ TEST_F(RolloutCliTest, KilledAndContinuedGivesTheSameFile) {
 
 TEST_F(RolloutCliTest, InterruptedAndContinuedGivesTheSameFile) { stop_and_continue(SIGINT, {}); }
 
+TEST_F(RolloutCliTest, AnotherBatchDoesNotContinue) {
+  const std::vector<std::string> same = {"-m", "20000", "-n", "20", "--chunk", "64"};
+  std::vector<std::string> batched = same;
+  batched.insert(batched.end(), {"--batch", "32"});
+  ProcessOptions options;
+  options.signal = SIGINT;
+  options.kill_when = [] { return recorded("batch.h5") > 0; };
+  const auto stopped = roll_out("batch.h5", batched, options);
+  ASSERT_EQ(stopped.exit_code, 130) << stopped.err;
+  const auto r = roll_out("batch.h5", same);
+  EXPECT_EQ(r.exit_code, 0) << r.err;
+  EXPECT_EQ(r.err.find("continuing"), std::string::npos) << r.err;
+}
+
 TEST_F(RolloutCliTest, OtherOptionsDoNotContinue) {
   ProcessOptions options;
   options.signal = SIGINT;

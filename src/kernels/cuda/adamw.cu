@@ -11,7 +11,7 @@
 namespace slift::kernels::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kAdamWThreads = 256;
 constexpr int kSumThreads = 1024;
 constexpr int kArraysPerLaunch = 64;
 // Elements one block takes: enough that finding them costs nothing, few enough to balance.
@@ -91,13 +91,13 @@ __device__ double sum_over_block(double value) {
   return sums[0];
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kAdamWThreads)
     sum_of_squares(const __grid_constant__ Launch<Gradient> launch, double* partials) {
   const Share share = share_of_block(launch);
   const float* const values = launch.arrays[share.array].values;
   const bool aligned = reinterpret_cast<std::uintptr_t>(values) % 16 == 0;
   double sum = 0;
-  for (std::int64_t i = share.first + 4 * threadIdx.x; i < share.end; i += 4 * kThreads) {
+  for (std::int64_t i = share.first + 4 * threadIdx.x; i < share.end; i += 4 * kAdamWThreads) {
     Pack<float, 4> four = {};
     if (aligned && i + 4 <= share.end) {
       four = *reinterpret_cast<const Pack<float, 4>*>(values + i);
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kThreads)
     }
     for (const float value : four.values) sum += static_cast<double>(value) * value;
   }
-  sum = sum_over_block<kThreads>(sum);
+  sum = sum_over_block<kAdamWThreads>(sum);
   if (threadIdx.x == 0) partials[blockIdx.x] = sum;
 }
 
@@ -151,7 +151,7 @@ __device__ bool fits_fours(const AdamWTensor& t) {
   return floats % 16 == 0 && address(t.copy) % 8 == 0;
 }
 
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kAdamWThreads)
     adamw_step(const __grid_constant__ Launch<AdamWTensor> launch, const AdamWStep* step,
                const double* norm) {
   const Share share = share_of_block(launch);
@@ -160,11 +160,11 @@ __global__ void __launch_bounds__(kThreads)
   std::int64_t single = share.first;
   if (fits_fours(tensor)) {
     single = share.end - share.end % 4;
-    for (std::int64_t i = share.first + 4 * threadIdx.x; i < single; i += 4 * kThreads) {
+    for (std::int64_t i = share.first + 4 * threadIdx.x; i < single; i += 4 * kAdamWThreads) {
       update<4>(rates, tensor, i);
     }
   }
-  for (std::int64_t i = single + threadIdx.x; i < share.end; i += kThreads) {
+  for (std::int64_t i = single + threadIdx.x; i < share.end; i += kAdamWThreads) {
     update<1>(rates, tensor, i);
   }
 }
@@ -189,7 +189,7 @@ void global_norm(std::span<const std::span<const float>> arrays, double* partial
   }
   std::int64_t done = 0;
   for_each_launch<Gradient>(gradients, [&](const Launch<Gradient>& launch, unsigned blocks) {
-    sum_of_squares<<<blocks, kThreads, 0, queue>>>(launch, partials + done);
+    sum_of_squares<<<blocks, kAdamWThreads, 0, queue>>>(launch, partials + done);
     check_launch("global_norm");
     done += blocks;
   });
@@ -201,7 +201,7 @@ void adamw(const AdamWStep* step, const double* norm, std::span<const AdamWTenso
            void* stream) {
   const auto queue = static_cast<cudaStream_t>(stream);
   for_each_launch<AdamWTensor>(tensors, [&](const Launch<AdamWTensor>& launch, unsigned blocks) {
-    adamw_step<<<blocks, kThreads, 0, queue>>>(launch, step, norm);
+    adamw_step<<<blocks, kAdamWThreads, 0, queue>>>(launch, step, norm);
     check_launch("adamw");
   });
 }

@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(kThreads)
       load(x.first + cell * x.stride, values);
       for (int i = 0; i < N; ++i) {
         values[i] =
-            held(out, activate<F>((values[i] - map.centre[i]) * map.slope[i] + map.offset[i]));
+            held(out, activate<T, F>((values[i] - map.centre[i]) * map.slope[i] + map.offset[i]));
       }
     };
 #pragma unroll 4
@@ -309,7 +309,7 @@ struct BackwardMap {
     load(x.first + cell * x.stride, deviation);
     for (int i = 0; i < N; ++i) {
       deviation[i] -= map.centre[i];
-      g[i] *= activation_slope<F>(deviation[i] * map.slope[i] + map.offset[i]);
+      g[i] *= activation_slope<T, F>(deviation[i] * map.slope[i] + map.offset[i]);
     }
   }
 
@@ -502,7 +502,9 @@ void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float
   const bool packs = fits_packs(in.shape.channels_a, in.a) &&
                      fits_packs(in.shape.channels_b, in.b) && is_aligned(out.out);
   if (form != NormForm::kPasses) {
-    const auto plan = packs ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
+    const bool aligned = packs && is_aligned(in.bias) && is_aligned(in.scale) &&
+                         is_aligned(in.shift) && is_aligned(in.film);
+    const auto plan = aligned ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
     if (plan) return norm_in_clusters(in, out, *plan, stream);
     if (form == NormForm::kCluster) {
       throw std::invalid_argument("norm_activation: the shape does not fit clusters");

@@ -11,39 +11,45 @@
 namespace slift::kernels::cuda {
 namespace {
 
-constexpr unsigned kAllLanes = 0xffffffffu;
-
-// Adds up over the rows of a warp, `lanes` lanes each, into the first of them. All lanes call it.
-__device__ float sum_over_rows(float value, int row, int rows, int lanes) {
-  for (int apart = 16; apart > 0; apart /= 2) {
-    if (apart >= rows) continue;
-    const float other = __shfl_down_sync(kAllLanes, value, static_cast<unsigned>(apart * lanes));
-    if (row + apart < rows) value += other;
-  }
-  return value;
-}
-
 __device__ double sum_over_lanes(double value) {
   for (unsigned apart = 16; apart > 0; apart /= 2) {
-    value += __shfl_down_sync(kAllLanes, value, apart);
+    value += __shfl_down_sync(0xffffffffu, value, apart);
   }
   return value;
 }
 
-// A thread keeps N channels of every `rows`-th cell of its block from the first line to the last,
-// so that the tile needs no barrier. Numerics are those of the passes: sums about the channel's
-// value in cell 0 in float32, closed in float64 in an order that the plan fixes.
+// affine() of N channels side by side.
+template <typename T, int N>
+__device__ void load_affine(const NormInputs<T>& in, std::int64_t sample, std::int64_t channel,
+                            float (&weight)[N], float (&offset)[N]) {
+  load(in.scale + channel, weight);
+  load(in.shift + channel, offset);
+  if (in.film == nullptr) return;
+  const float* const film = in.film + 2 * sample * in.shape.channels() + channel;
+  float alpha[N], beta[N];
+  load(film, alpha);
+  load(film + in.shape.channels(), beta);
+  for (int i = 0; i < N; ++i) {
+    weight[i] *= 1.0f + alpha[i];
+    offset[i] = offset[i] * (1.0f + alpha[i]) + beta[i];
+  }
+}
+
+// A thread keeps N channels of one group, of every `rows`-th cell of its block, from the first line
+// to the last, so that the tile needs no barrier. Sums are about a value of the group in float32,
+// closed in float64 in an order that the plan fixes.
 template <typename T, typename Out, typename F, bool kBorder>
-__global__ void __launch_bounds__(kClusterThreads, 2)
+__global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
     norm_in_cluster(NormInputs<T> in, NormOutputs<Out> out, ClusterPlan plan) {
   constexpr int N = kPackSize<T>;
   extern __shared__ uint4 shared_memory[];
-  __shared__ double2 block_sums[kClusterGroups];  // of x and x^2, with bias
-  __shared__ float2 statistics[kClusterGroups];   // mean and rstd
+  __shared__ float2 thread_sums[kClusterThreads];  // of deviations and their squares
+  __shared__ double2 block_sums[kClusterGroups];
+  __shared__ float2 statistics[kClusterGroups];  // mean and rstd
   const auto cluster = cooperative_groups::this_cluster();
   const NormShape& shape = in.shape;
   const Extent extent(shape);
-  const int thread = static_cast<int>(threadIdx.x), warp = thread / 32, lane = thread % 32;
+  const int thread = static_cast<int>(threadIdx.x);
 
   // This cluster's groups and this block's cells.
   const int rank = static_cast<int>(cluster.block_rank()), width = plan.channels / plan.groups;
@@ -54,79 +60,66 @@ __global__ void __launch_bounds__(kClusterThreads, 2)
   const int first_cell = min(rank * plan.cells, all_cells);
   const int cells = min(plan.cells, all_cells - first_cell);
 
-  // This thread's channels and rows; lanes beyond the last whole row have nothing to do.
-  const int packs = plan.channels / N, warp_rows = 32 / packs, warp_row = lane / packs;
-  const int pack = lane % packs, rows = kClusterWarps * warp_rows;
-  const int begin = warp_row < warp_rows ? warp * warp_rows + warp_row : cells;
+  // This thread's channels and cells; threads beyond the last whole row have nothing to do.
+  const int packs = plan.channels / N, rows = kClusterThreads / packs;
+  const int pack = thread % packs, row = thread / packs, group = pack * N / width;
+  const int begin = row < rows ? row : cells;
   const std::int64_t channel = first_channel + pack * N;
   const Column<const T> x = column(shape, in.a, in.b, sample, channel);
-  auto* const tile = reinterpret_cast<Pack<T, N>*>(shared_memory);
-  auto* const partials = reinterpret_cast<float*>(tile + plan.cells * packs);  // [warps, 2, C]
+  auto* const tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + pack;
 
   for (int i = begin; i < cells; i += rows) {
-    __pipeline_memcpy_async(tile + i * packs + pack, x.first + (first_cell + i) * x.stride, 16);
+    __pipeline_memcpy_async(tile + i * packs, x.first + (first_cell + i) * x.stride, 16);
   }
   __pipeline_commit();
-  float origin[N], centre[N], slope[N], offset[N];
-  load(x.first, origin);
-  for (int i = 0; i < N; ++i) {
-    const Affine map = affine(in, sample, channel + i);
-    centre[i] = -bias_of(in, channel + i);
-    slope[i] = map.weight;
-    offset[i] = map.offset;
-  }
+  const auto origin_of = [&](int g) {
+    const std::int64_t c = first_channel + g * width;
+    return to_float(*column(shape, in.a, in.b, sample, c).first) + bias_of(in, c);
+  };
+  float bias[N] = {}, slope[N], offset[N];
+  if (in.bias != nullptr) load(in.bias + channel, bias);
+  load_affine(in, sample, channel, slope, offset);
+  const float origin = origin_of(group);
   __pipeline_wait_prior(0);
 
-  float sums[2][N] = {};
+  float sums[2] = {}, squares[2] = {};
+#pragma unroll 4
   for (int i = begin; i < cells; i += rows) {
     float values[N];
-    unpack(tile[i * packs + pack], values);
+    unpack(tile[i * packs], values);
     for (int k = 0; k < N; ++k) {
-      const float deviation = values[k] - origin[k];
-      sums[0][k] += deviation;
-      sums[1][k] += deviation * deviation;
+      const float deviation = values[k] + (bias[k] - origin);
+      sums[k % 2] += deviation;
+      squares[k % 2] += deviation * deviation;
     }
   }
-#pragma unroll
-  for (int s = 0; s < 2; ++s) {
-#pragma unroll
-    for (int k = 0; k < N; ++k) {
-      const float sum = sum_over_rows(sums[s][k], warp_row, warp_rows, packs);
-      if (warp_row == 0) partials[(warp * 2 + s) * plan.channels + pack * N + k] = sum;
-    }
-  }
+  thread_sums[thread] = make_float2(sums[0] + sums[1], squares[0] + squares[1]);
   __syncthreads();
 
-  for (int group = warp; group < plan.groups; group += kClusterWarps) {
-    double sum = 0, squares = 0;
-    for (int i = lane; i < width; i += 32) {
-      const int c = group * width + i;
-      double first = 0, second = 0;
-      for (int w = 0; w < kClusterWarps; ++w) {
-        first += partials[2 * w * plan.channels + c];
-        second += partials[(2 * w + 1) * plan.channels + c];
-      }
-      const T* const cell_0 = column(shape, in.a, in.b, sample, first_channel + c).first;
-      const double k = static_cast<double>(to_float(*cell_0)) + bias_of(in, first_channel + c);
-      sum += first + cells * k;
-      squares += second + (2 * first + cells * k) * k;
+  const int lane = thread % 32, group_packs = width / N;
+  for (int g = thread / 32; g < plan.groups; g += kClusterThreads / 32) {
+    double sum = 0, square = 0;
+    for (int i = lane; i < rows * group_packs; i += 32) {
+      const float2 part = thread_sums[i / group_packs * packs + g * group_packs + i % group_packs];
+      sum += part.x;
+      square += part.y;
     }
     sum = sum_over_lanes(sum);
-    squares = sum_over_lanes(squares);
-    if (lane == 0) block_sums[group] = make_double2(sum, squares);
+    square = sum_over_lanes(square);
+    if (lane == 0) block_sums[g] = make_double2(sum, square);
   }
   cluster.sync();
 
   if (thread < plan.groups) {
-    double sum = 0, squares = 0;
+    double sum = 0, square = 0;
     for (int r = 0; r < plan.blocks; ++r) {
       const double2 part = *cluster.map_shared_rank(block_sums + thread, r);
       sum += part.x;
-      squares += part.y;
+      square += part.y;
     }
-    const double count = static_cast<double>(shape.cells()) * width;
-    const double mean = sum / count, variance = max(0.0, squares / count - mean * mean);
-    const float2 found = make_float2(static_cast<float>(mean),
+    const double count = static_cast<double>(shape.cells()) * width, drift = sum / count;
+    const double variance = max(0.0, square / count - drift * drift);
+    const float2 found = make_float2(static_cast<float>(origin_of(thread) + drift),
                                      static_cast<float>(1 / sqrt(variance + kNormEpsilon)));
     statistics[thread] = found;
     if (rank == 0) {
@@ -137,17 +130,16 @@ __global__ void __launch_bounds__(kClusterThreads, 2)
   __syncthreads();
   cluster.barrier_arrive();  // this block has read the others' sums
 
-  for (int i = 0; i < N; ++i) {
-    const float2 found = statistics[(pack * N + i) / width];
-    centre[i] += found.x;
-    slope[i] *= found.y;
-  }
+  const float2 found = statistics[group];
+  for (int i = 0; i < N; ++i) slope[i] *= found.y;
   Out* const y = out.out + sample * shape.out_cells() * shape.channels() + channel;
+#pragma unroll 4
   for (int i = begin; i < cells; i += rows) {
     float values[N];
-    unpack(tile[i * packs + pack], values);
+    unpack(tile[i * packs], values);
     for (int k = 0; k < N; ++k) {
-      values[k] = held(out, activate<F>((values[k] - centre[k]) * slope[k] + offset[k]));
+      const float deviation = values[k] + (bias[k] - found.x);
+      values[k] = held(out, activate<T, F>(deviation * slope[k] + offset[k]));
     }
     const Spot<kBorder> spot(extent, first_cell + i);
     if (spot.is_only) {
@@ -167,6 +159,7 @@ void allow_shared_memory(const void* kernel, std::atomic<std::uint64_t>& allowed
   const std::uint64_t bit = std::uint64_t{1} << device;
   if ((allowed_devices.load() & bit) != 0) return;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kClusterBytes);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   allowed_devices.fetch_or(bit);
 }
 
@@ -183,7 +176,7 @@ void launch(const NormInputs<T>& in, const NormOutputs<Out>& out, const ClusterP
   cudaLaunchConfig_t config = {};
   config.gridDim = static_cast<unsigned>(in.shape.batch * in.shape.groups / plan.groups) * blocks;
   config.blockDim = kClusterThreads;
-  config.dynamicSmemBytes = plan.shared_bytes;
+  config.dynamicSmemBytes = plan.tile_bytes;
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = 1;

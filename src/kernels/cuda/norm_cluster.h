@@ -11,54 +11,56 @@
 
 namespace slift::kernels::cuda {
 
-inline constexpr int kClusterThreads = 512;  // of a block
-inline constexpr int kClusterWarps = kClusterThreads / 32;
+inline constexpr int kClusterThreads = 256;       // of a block
+inline constexpr int kClusterBlocksAtOnce = 3;    // on a multiprocessor, if their tiles leave room
 inline constexpr int kClusterGroups = 32;         // of a cluster, at most
 inline constexpr int kClusterBytes = 200 * 1024;  // of a block, at most; the device has 227 KiB
 
-// What a cluster takes of its sample. A function of the shape without the batch, and so are the
-// bits of a sample's results.
+// What a cluster takes of its sample. A function of the shape, and so are the bits of the results.
 struct ClusterPlan {
-  int blocks;             // of the cluster; they divide the cells
-  int cells;              // of a block, at most
-  int groups;             // side by side
-  int channels;           // of all these groups
-  unsigned tile_bytes;    // of a block: its cells
-  unsigned shared_bytes;  // with two sums per channel and warp: all it needs
+  int blocks;           // of the cluster; they divide the cells
+  int cells;            // of a block, at most
+  int groups;           // side by side
+  int channels;         // of all these groups
+  unsigned tile_bytes;  // of a block: its cells, in shared memory
 };
 
-// Nothing if the shape does not fit. `element_bytes` is the size of a number.
+// Nothing if the shape does not fit. `element_bytes` is the size of a number. Groups are whole
+// packs of 16 bytes.
 inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int element_bytes) {
-  constexpr std::int64_t kMostBlocks = 8;           // that any GPU with clusters can run
-  constexpr std::int64_t kWantedBytes = 32 * 1024;  // of a tile; fewer do not pay for the exchange
-  constexpr std::int64_t kPackBytes = 16, kMostPacks = 32;  // of a cell: one warp's
-  constexpr std::int64_t kFewestRowBytes = 32;              // of a cell: what memory is read by
-  constexpr std::int64_t kBurstBytes = 64;         // better, if the tiles of more groups leave
-  constexpr std::int64_t kRoomyBytes = 64 * 1024;  // room for a second block
+  constexpr std::int64_t kMostBlocks = 8;  // that any GPU with clusters can run
+  constexpr std::int64_t kPackBytes = 16, kFewestRowBytes = 32;  // of a cell: a memory sector
+  constexpr std::int64_t kBurstBytes = 64;        // of a cell: better, if there is room
+  constexpr std::int64_t kTileBytes = 64 * 1024;  // kClusterBlocksAtOnce fit a multiprocessor
+  constexpr std::int64_t kManyBlocks = 400;       // keep the GPU busy ...
+  constexpr std::int64_t kSmallTile = 8 * 1024;   // ... and if there are fewer, tiles may shrink
   const std::int64_t width = shape.channels() / shape.groups;
+  if (width * element_bytes % kPackBytes != 0) return std::nullopt;
   std::optional<ClusterPlan> best;
   for (std::int64_t groups = 1; groups <= std::min<std::int64_t>(shape.groups, kClusterGroups);
        ++groups) {
     const std::int64_t channels = groups * width, row = channels * element_bytes;
-    if (row > kMostPacks * kPackBytes) break;
-    if (shape.groups % groups != 0 || row % kPackBytes != 0 || row < kFewestRowBytes) continue;
-    std::int64_t blocks = 1, cells = shape.cells();
-    while (blocks < kMostBlocks && cells * row > kWantedBytes) {
-      blocks *= 2;
-      cells = (shape.cells() + blocks - 1) / blocks;
-    }
-    const std::int64_t tile = cells * row;
-    const std::int64_t shared = tile + kClusterWarps * 2 * channels * std::int64_t{sizeof(float)};
-    if (shared > kClusterBytes || (best && tile > kRoomyBytes)) break;
-    best = ClusterPlan{static_cast<int>(blocks),    static_cast<int>(cells),
-                       static_cast<int>(groups),    static_cast<int>(channels),
-                       static_cast<unsigned>(tile), static_cast<unsigned>(shared)};
+    if (row > kClusterThreads * kPackBytes) break;
+    if (shape.groups % groups != 0 || row < kFewestRowBytes) continue;
+    std::int64_t blocks = 1;
+    const auto cells = [&] { return (shape.cells() + blocks - 1) / blocks; };
+    const auto too_few = [&] {
+      return shape.batch * (shape.groups / groups) * blocks < kManyBlocks &&
+             cells() * row > kSmallTile;
+    };
+    while (blocks < kMostBlocks && (cells() * row > kTileBytes || too_few())) blocks *= 2;
+    const std::int64_t tile = cells() * row;
+    if (tile > (best ? kTileBytes : kClusterBytes)) break;
+    best =
+        ClusterPlan{static_cast<int>(blocks), static_cast<int>(cells()), static_cast<int>(groups),
+                    static_cast<int>(channels), static_cast<unsigned>(tile)};
     if (row >= kBurstBytes) break;
   }
   return best;
 }
 
-// Enqueues it; requires a plan, sources that fit packs of 16 bytes and `out` aligned to 16 bytes.
+// Enqueues it; requires a plan, sources that fit packs of 16 bytes, and all else aligned to 16
+// bytes.
 template <typename T, typename Out>
 void norm_in_clusters(const NormInputs<T>& in, const NormOutputs<Out>& out, const ClusterPlan& plan,
                       void* stream);

@@ -12,28 +12,40 @@
 
 namespace slift::kernels::cuda {
 
-// As cpu/activation_math.h. The division errs by 2 ulp; exp(-z) = infinity gives 0.
-inline __device__ float sigmoid(float z) { return __fdividef(1.0f, 1.0f + expf(-z)); }
-
+// As cpu/activation_math.h: z is twice half_z().
 struct Gelu {
-  static __device__ float z(float x) { return 1.59576912f * (x + 0.044715f * x * x * x); }
-  static __device__ float slope(float x) { return 1.59576912f * (1.0f + 0.134145f * x * x); }
+  static __device__ float half_z(float x) { return x * (0.79788456f + 0.0356774081f * x * x); }
+  static __device__ float slope(float x) { return 1.59576912f + 0.214064449f * x * x; }
 };
 
 struct Silu {
-  static __device__ float z(float x) { return x; }
+  static __device__ float half_z(float x) { return 0.5f * x; }
   static __device__ float slope(float) { return 1.0f; }
 };
 
-template <typename F>
-__device__ float activate(float x) {
-  return x * sigmoid(F::z(x));
+// tanh(z / 2), with which sigmoid(z) = (1 + tanh(z / 2)) / 2. For fields of fewer bits than float32
+// the hardware's, which errs by 2^-11. The division errs by 2 ulp; exp = infinity gives -1.
+template <typename T>
+__device__ float tanh_of(float half_z) {
+  if constexpr (std::is_same_v<T, float>) {
+    return __fdividef(2.0f, 1.0f + expf(-2.0f * half_z)) - 1.0f;
+  } else {
+    float result;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(half_z));
+    return result;
+  }
 }
 
-template <typename F>
+template <typename T, typename F>
+__device__ float activate(float x) {
+  const float half = 0.5f * x;
+  return half + half * tanh_of<T>(F::half_z(x));
+}
+
+template <typename T, typename F>
 __device__ float activation_slope(float x) {
-  const float s = sigmoid(F::z(x));
-  return s + x * s * (1.0f - s) * F::slope(x);
+  const float t = tanh_of<T>(F::half_z(x));
+  return 0.5f + 0.5f * t + 0.25f * x * (1.0f - t * t) * F::slope(x);
 }
 
 // One channel of a sample as it lies in its source: the value of cell i is first[i * stride].
