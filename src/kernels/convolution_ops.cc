@@ -32,6 +32,11 @@ ConvShape shape_of(const Tensor& x, const Tensor& weight, std::int64_t stride,
           weight.size(0), weight.size(2), stride,    border};
 }
 
+Tensor empty_result(const ConvShape& shape, const at::TensorOptions& options) {
+  return at::empty({shape.batch, shape.outputs, shape.out_height(), shape.out_width()}, options,
+                   kPacked);
+}
+
 // Over all samples and cells, in float32.
 Tensor sum_of_channels(const Tensor& field) {
   const std::int64_t channels = field.size(1), rows = field.numel() / channels;
@@ -53,8 +58,7 @@ struct Convolve : torch::autograd::Function<Convolve> {
                         std::int64_t border, const Tensor& x, const Tensor& weight,
                         const Tensor& copy, const Tensor& bias, const Tensor& residual) {
     const ConvShape shape = shape_of(x, copy, stride, border);
-    const Tensor out = at::empty(
-        {shape.batch, shape.outputs, shape.out_height(), shape.out_width()}, x.options(), kPacked);
+    const Tensor out = empty_result(shape, x.options());
     run({shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0},
         {x.data_ptr(), copy.data_ptr(), out.data_ptr(), data_of<void>(residual),
          data_of<void>(bias)},
@@ -124,6 +128,40 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
       args.copy.defined() ? stand_in(args.weight, args.copy) : args.weight.to(x.scalar_type());
   const Tensor out = at::conv2d(in, weight, args.bias, args.stride, args.border);
   return (args.residual.defined() ? out + args.residual : out).contiguous(kPacked);
+}
+
+Tensor convolution_fp8(const Tensor& x, const Fp8ConvolutionArgs& args) {
+  expect_shape(x, {kAny, args.weight.size(1), kAny, kAny}, "convolution_fp8: x");
+  TORCH_CHECK(!at::GradMode::is_enabled(), "convolution_fp8: there are no gradients");
+  TORCH_CHECK(x.scalar_type() == at::kByte && args.weight.scalar_type() == at::kByte,
+              "convolution_fp8: x and weight must be e4m3 bits");
+  TORCH_CHECK(args.weight.size(0) % 16 == 0 && args.weight.size(1) % 16 == 0,
+              "convolution_fp8: channels must be multiples of 16");
+  const at::ScalarType type = x.is_cuda() ? at::kBFloat16 : at::kFloat;
+  for (const Tensor& t : {args.bias, args.residual}) {
+    TORCH_CHECK(!t.defined() || t.scalar_type() == type,
+                "convolution_fp8: bias and residual must have the type of the result");
+  }
+  const Tensor in = x.contiguous(kPacked), weight = args.weight.contiguous(kPacked);
+#ifdef SLIFT_WITH_CUDNN
+  if (x.is_cuda()) {
+    const ConvShape shape = shape_of(in, weight, /*stride=*/1, args.border);
+    const Tensor out = empty_result(shape, x.options().dtype(type));
+    const Tensor residual = args.residual.defined() ? args.residual.contiguous(kPacked) : Tensor();
+    ConvOperands operands{in.data_ptr(), weight.data_ptr(), out.data_ptr()};
+    operands.scale = data_of<float>(args.scale);
+    if (residual.defined()) operands.residual = data_of<void>(residual);
+    if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
+    run({shape, ConvPass::kForward, residual.defined(), args.bias.defined(),
+         kernels::cuda::ConvType::kFp8},
+        operands, x.options());
+    return out;
+  }
+#endif
+  Tensor out = at::conv2d(from_fp8(in, 1), from_fp8(weight, 1), {}, 1, args.border) * args.scale;
+  if (args.residual.defined()) out = out + args.residual;
+  if (args.bias.defined()) out = out + args.bias.view({1, -1, 1, 1});
+  return out.to(type).contiguous(kPacked);
 }
 
 namespace {

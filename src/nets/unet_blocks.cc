@@ -2,6 +2,9 @@
 
 #include <torch/autograd.h>
 
+#include <cmath>
+
+#include "core/errors.h"
 #include "kernels/ops.h"
 #include "nets/backbone.h"
 
@@ -115,6 +118,13 @@ void Convolution::renew_copies(at::ScalarType type) {
   } else {
     prepared_ = prepare_weight(type);
   }
+  fp8_weight_ = fp8_scale_ = Tensor();
+  if (input_gain_ > 0) {
+    const Tensor& weight = weight_->parameter;
+    const double gain = ops::fp8_gain(weight.abs().max().item<double>());
+    fp8_weight_ = ops::to_fp8(weight, gain).contiguous(at::MemoryFormat::ChannelsLast);
+    fp8_scale_ = at::full({1}, 1 / (input_gain_ * gain), weight.options());
+  }
 }
 
 Tensor Convolution::forward(const Tensor& x) const {
@@ -127,6 +137,13 @@ Tensor Convolution::forward(const Tensor& x) const {
 
 Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
                                      const Tensor& residual) const {
+  if (x.scalar_type() == at::kByte) {
+    return ops::convolution_fp8(x, {.weight = fp8_weight_,
+                                    .scale = fp8_scale_,
+                                    .bias = bias,
+                                    .residual = residual,
+                                    .border = circular_ ? 0 : spec_.kernel / 2});
+  }
   ops::ConvolutionArgs args{.weight = weight_->parameter,
                             .copy = weight_->copy,
                             .bias = bias,
@@ -164,15 +181,29 @@ void NormActivation::initialise(std::uint64_t, std::uint64_t) {
 
 ops::Normed NormActivation::forward(const Tensor& x, const Tensor& skip, const Tensor& film,
                                     const Tensor& bias) const {
-  return ops::norm_activation({.f = activation_,
-                               .groups = kGroups,
-                               .a = x,
-                               .b = skip,
-                               .bias = bias,
-                               .scale = scale_,
-                               .shift = shift_,
-                               .film = film,
-                               .border = circular_});
+  const ops::NormArgs args{.f = activation_,
+                           .groups = kGroups,
+                           .a = x,
+                           .b = skip,
+                           .bias = bias,
+                           .scale = scale_,
+                           .shift = shift_,
+                           .film = film,
+                           .border = circular_};
+  if (gain_ > 0) return {ops::norm_activation_fp8(args, gain_), x, skip};
+  const ops::Normed result = ops::norm_activation(args);
+  if (recorded_.defined()) {
+    recorded_.copy_(at::maximum(recorded_, result.out.detach().abs().max().to(at::kFloat)));
+  }
+  return result;
+}
+
+void NormActivation::begin_recording() { recorded_ = at::zeros({}, scale_.options()); }
+
+void NormActivation::end_recording() {
+  largest_ = recorded_.item<double>();
+  recorded_ = Tensor();
+  require(std::isfinite(largest_), "precision fp8: the network's numbers are not finite");
 }
 
 Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {
@@ -204,6 +235,22 @@ Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& e) cons
   if (!shortcut_) return conv2_->forward_bordered(normed, conv2_->bias(type), first.a);
   return conv2_->forward_bordered(normed, conv2_->bias(type) + shortcut_->bias(type),
                                   shortcut_->mix(first.a, first.b));
+}
+
+void Block::begin_calibration() {
+  for (const auto& norm : {norm1_, norm2_}) norm->begin_recording();
+}
+
+void Block::end_calibration() {
+  for (const auto& norm : {norm1_, norm2_}) norm->end_recording();
+}
+
+void Block::use_fp8(bool wanted) {
+  for (const auto& [norm, conv] : {std::pair{norm1_, conv1_}, {norm2_, conv2_}}) {
+    const double gain = wanted ? ops::fp8_gain(norm->largest()) : 0;
+    norm->set_gain(gain);
+    conv->set_input_gain(gain);
+  }
 }
 
 }  // namespace slift
