@@ -9,46 +9,46 @@
 namespace slift::kernels::cuda {
 namespace {
 
-constexpr int kSumThreads = 256;
-constexpr int kSumPack = kPackSize<BFloat16>;
+constexpr int kColumnThreads = 256;
+constexpr int kColumnPack = kPackSize<BFloat16>;
 constexpr std::int64_t kMostSlabs = 512;
 constexpr std::int64_t kRowsOfThread = 16;  // at least, to be worth a block
-constexpr int kClosingColumns = 32, kClosingRows = kSumThreads / kClosingColumns;
+constexpr int kClosingColumns = 32, kClosingRows = kColumnThreads / kClosingColumns;
 
 std::int64_t slabs_of(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t at_once = kSumThreads / (columns / kSumPack);
+  const std::int64_t at_once = kColumnThreads / (columns / kColumnPack);
   const std::int64_t wanted = rows / (at_once * kRowsOfThread);
   return wanted < 1 ? 1 : wanted > kMostSlabs ? kMostSlabs : wanted;
 }
 
-// A thread takes kSumPack columns of every `at_once`-th row of its block's slab.
-__global__ void __launch_bounds__(kSumThreads)
+// A thread takes kColumnPack columns of every `at_once`-th row of its block's slab.
+__global__ void __launch_bounds__(kColumnThreads)
     add_slabs(const BFloat16* x, std::int64_t rows, std::int64_t columns, float* partials) {
-  __shared__ float shared[kSumThreads][kSumPack + 1];
-  const int lanes = static_cast<int>(columns / kSumPack), at_once = kSumThreads / lanes;
+  __shared__ float shared[kColumnThreads][kColumnPack + 1];
+  const int lanes = static_cast<int>(columns / kColumnPack), at_once = kColumnThreads / lanes;
   const int lane = static_cast<int>(threadIdx.x) % lanes,
             row = static_cast<int>(threadIdx.x) / lanes;
   const std::int64_t slab = (rows + gridDim.x - 1) / gridDim.x, first = blockIdx.x * slab;
   const std::int64_t end = first + slab < rows ? first + slab : rows;
-  float sums[kSumPack] = {};
+  float sums[kColumnPack] = {};
   if (row < at_once) {
 #pragma unroll 4
     for (std::int64_t r = first + row; r < end; r += at_once) {
-      float values[kSumPack];
-      load(x + r * columns + lane * kSumPack, values);
-      for (int i = 0; i < kSumPack; ++i) sums[i] += values[i];
+      float values[kColumnPack];
+      load(x + r * columns + lane * kColumnPack, values);
+      for (int i = 0; i < kColumnPack; ++i) sums[i] += values[i];
     }
   }
-  for (int i = 0; i < kSumPack; ++i) shared[threadIdx.x][i] = sums[i];
+  for (int i = 0; i < kColumnPack; ++i) shared[threadIdx.x][i] = sums[i];
   __syncthreads();
-  for (int c = static_cast<int>(threadIdx.x); c < columns; c += kSumThreads) {
+  for (int c = static_cast<int>(threadIdx.x); c < columns; c += kColumnThreads) {
     float total = 0;
-    for (int r = 0; r < at_once; ++r) total += shared[r * lanes + c / kSumPack][c % kSumPack];
+    for (int r = 0; r < at_once; ++r) total += shared[r * lanes + c / kColumnPack][c % kColumnPack];
     partials[blockIdx.x * columns + c] = total;
   }
 }
 
-__global__ void __launch_bounds__(kSumThreads)
+__global__ void __launch_bounds__(kColumnThreads)
     close_slabs(const float* partials, std::int64_t slabs, std::int64_t columns, float* out) {
   __shared__ double shared[kClosingRows][kClosingColumns];
   const int lane = static_cast<int>(threadIdx.x) % kClosingColumns;
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kSumThreads)
 }  // namespace
 
 bool can_sum_columns(std::int64_t columns) {
-  return columns % kSumPack == 0 && columns / kSumPack <= kSumThreads;
+  return columns % kColumnPack == 0 && columns / kColumnPack <= kColumnThreads;
 }
 
 std::int64_t column_sums_workspace(std::int64_t rows, std::int64_t columns) {
@@ -79,9 +79,10 @@ void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, flo
                  float* workspace, void* stream) {
   const auto queue = static_cast<cudaStream_t>(stream);
   const std::int64_t slabs = slabs_of(rows, columns);
-  add_slabs<<<static_cast<unsigned>(slabs), kSumThreads, 0, queue>>>(x, rows, columns, workspace);
+  add_slabs<<<static_cast<unsigned>(slabs), kColumnThreads, 0, queue>>>(x, rows, columns,
+                                                                        workspace);
   const auto blocks = static_cast<unsigned>((columns + kClosingColumns - 1) / kClosingColumns);
-  close_slabs<<<blocks, kSumThreads, 0, queue>>>(workspace, slabs, columns, out);
+  close_slabs<<<blocks, kColumnThreads, 0, queue>>>(workspace, slabs, columns, out);
   check_launch("column_sums");
 }
 
