@@ -28,14 +28,24 @@ Tensor pad_to(const Tensor& x, std::int64_t dim, std::int64_t size) {
 
 // Nearest neighbours x 2 and a 3 x 3 convolution are four 2 x 2 convolutions of the field before,
 // one each for even and odd rows and columns: along an axis (w0, w1 + w2) gives the even and
-// (w0 + w1, w2) the odd ones. [O, I, 3, 3] -> [4 O, I, 2, 2], as ops::interleave() takes the
-// results.
-Tensor growing_weight(const Tensor& weight) {
-  const auto split = [](const Tensor& w, std::int64_t axis) {
-    const Tensor w0 = w.select(axis, 0), w1 = w.select(axis, 1), w2 = w.select(axis, 2);
-    return at::stack({at::stack({w0, w1 + w2}, axis), at::stack({w0 + w1, w2}, axis)});
-  };
-  return split(split(weight, 3), 3).flatten(0, 2);
+// (w0 + w1, w2) the odd ones. The map from 3 x 3 to [row's parity, column's parity] x 2 x 2
+// weights.
+Tensor growth_map() {
+  const Tensor axis = at::tensor({1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 1.0f,  // even
+                                  1.0f, 1.0f, 0.0f, 0.0f, 0.0f, 1.0f})
+                          .view({2, 2, 3});
+  return at::einsum("ipr,jqs->ijpqrs", {axis, axis}).reshape({16, 9});
+}
+
+// [O, I, 3, 3] -> [4 O, I, 2, 2], as ops::interleave() takes the results.
+Tensor growing_weight(const Tensor& weight, const Tensor& map) {
+  const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
+  const Tensor taps = weight.permute({0, 2, 3, 1}).reshape({outputs, 9, inputs});
+  return at::matmul(map, taps)
+      .view({outputs, 4, 4, inputs})
+      .transpose(0, 1)
+      .reshape({4 * outputs, 2, 2, inputs})
+      .permute({0, 3, 1, 2});
 }
 
 // A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
@@ -88,6 +98,7 @@ Convolution::Convolution(const ConvolutionSpec& spec, const UnetStyle& style)
       circular_(style.circular && spec.kernel > 1) {
   weight_ = add_weight("weight", {spec.outputs, spec.inputs, spec.kernel, spec.kernel});
   bias_ = add_weight("bias", {spec.outputs});
+  if (spec.grows) growth_ = register_buffer("growth", growth_map());
 }
 
 void Convolution::initialise(std::uint64_t seed, std::uint64_t index) {
@@ -103,7 +114,7 @@ bool Convolution::needs_preparation() const {
 Tensor Convolution::prepare_weight(at::ScalarType type) const {
   const Tensor all =
       pad_to(pad_to(weight_->parameter, 0, padded(spec_.outputs)), 1, padded(spec_.inputs));
-  return (spec_.grows ? growing_weight(all) : all)
+  return (spec_.grows ? growing_weight(all, growth_) : all)
       .to(type)
       .contiguous(at::MemoryFormat::ChannelsLast);
 }

@@ -100,6 +100,7 @@ class Convolution : public Layer {
   double gain_;
   bool circular_;
   std::shared_ptr<const Weight> weight_, bias_;
+  Tensor growth_;    // of growing_weight(), a constant on the device
   Tensor prepared_;  // renewed with the copies, for use without gradients
   double input_gain_ = 0;
   Tensor fp8_weight_, fp8_scale_;  // of ops::convolution_fp8(), renewed with the copies
