@@ -49,21 +49,6 @@ struct Workspace {
   float* partials;  // [batch, slabs, K, C]: K sums over the cells of a slab
 };
 
-// The cells at the edge of the field: the first row, the last, the ends of those between.
-__device__ unsigned edge_count(const Extent& extent) {
-  const bool has_inside = extent.height > 2 && extent.width > 2;
-  return extent.height * extent.width - (has_inside ? (extent.height - 2) * (extent.width - 2) : 0);
-}
-
-__device__ unsigned edge_cell(const Extent& extent, unsigned index) {
-  if (index < extent.width) return index;
-  index -= extent.width;
-  if (index < extent.width) return (extent.height - 1) * extent.width + index;
-  index -= extent.width;
-  if (extent.width == 1) return 1 + index;
-  return (1 + index / 2) * extent.width + index % 2 * (extent.width - 1);
-}
-
 // Where a thread of a pass stands. The threads form `rows` rows of `lanes`; those beyond, and the
 // lanes beyond the channels, have nothing to do.
 template <int N>
@@ -93,15 +78,9 @@ struct Place {
   template <typename Body>
   __device__ void for_each_edge(const NormShape& shape, const Body& body) const {
     if (row >= rows) return;
-    const Extent extent(shape);
-    const auto slabs = static_cast<unsigned>(slab_count(shape));
-    const unsigned count = edge_count(extent), share = (count + slabs - 1) / slabs;
-    const unsigned first = static_cast<unsigned>(slab) * share, last = min(first + share, count);
-#pragma unroll 1
-    for (unsigned e = first + static_cast<unsigned>(row); e < last;
-         e += static_cast<unsigned>(rows)) {
-      body(edge_cell(extent, e));
-    }
+    cuda::for_each_edge(Extent(shape), static_cast<unsigned>(slab),
+                        static_cast<unsigned>(slab_count(shape)), static_cast<unsigned>(row),
+                        static_cast<unsigned>(rows), body);
   }
 
   std::int64_t channels, sample, slab;
@@ -294,14 +273,8 @@ struct BackwardMap {
   __device__ void load_gradient(std::int64_t place, float (&g)[N]) const {
     load(grad_y + place * channels, g);
   }
-  // The same of a cell at the edge: the sum over its places.
   __device__ void load_edge_gradient(unsigned cell, float (&g)[N]) const {
-    for (int i = 0; i < N; ++i) g[i] = 0;
-    for_each_image(extent.height, extent.width, cell, [&](unsigned place) {
-      float one[N];
-      load_gradient(place, one);
-      for (int i = 0; i < N; ++i) g[i] += one[i];
-    });
+    cuda::load_edge_gradient(extent, grad_y, channels, cell, g);
   }
   // From dloss/dout to dloss/dh in g, and x - centre.
   __device__ void through_activation(std::int64_t cell, float (&g)[N],

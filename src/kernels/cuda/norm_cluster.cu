@@ -2,38 +2,13 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include <atomic>
-
+#include "kernels/cuda/cluster_launch.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/norm_cluster.h"
 #include "kernels/cuda/norm_parts.h"
 
 namespace slift::kernels::cuda {
 namespace {
-
-__device__ double sum_over_lanes(double value) {
-  for (unsigned apart = 16; apart > 0; apart /= 2) {
-    value += __shfl_down_sync(0xffffffffu, value, apart);
-  }
-  return value;
-}
-
-// affine() of N channels side by side.
-template <typename T, int N>
-__device__ void load_affine(const NormInputs<T>& in, std::int64_t sample, std::int64_t channel,
-                            float (&weight)[N], float (&offset)[N]) {
-  load(in.scale + channel, weight);
-  load(in.shift + channel, offset);
-  if (in.film == nullptr) return;
-  const float* const film = in.film + 2 * sample * in.shape.channels() + channel;
-  float alpha[N], beta[N];
-  load(film, alpha);
-  load(film + in.shape.channels(), beta);
-  for (int i = 0; i < N; ++i) {
-    weight[i] *= 1.0f + alpha[i];
-    offset[i] = offset[i] * (1.0f + alpha[i]) + beta[i];
-  }
-}
 
 // A thread keeps N channels of one group, of every `rows`-th cell of its block, from the first line
 // to the last, so that the tile needs no barrier. Sums are about a value of the group in float32,
@@ -152,35 +127,11 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   cluster.barrier_wait();  // until the others have read this block's sums
 }
 
-// A block may use more than the 48 KiB that need no permission.
-void allow_shared_memory(const void* kernel, std::atomic<std::uint64_t>& allowed_devices) {
-  int device = 0;
-  cudaGetDevice(&device);
-  const std::uint64_t bit = std::uint64_t{1} << device;
-  if ((allowed_devices.load() & bit) != 0) return;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kClusterBytes);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-  allowed_devices.fetch_or(bit);
-}
-
 template <typename T, typename Out, typename F, bool kBorder>
 void launch(const NormInputs<T>& in, const NormOutputs<Out>& out, const ClusterPlan& plan,
             cudaStream_t stream) {
-  static std::atomic<std::uint64_t> allowed_devices{0};
-  const auto kernel = norm_in_cluster<T, Out, F, kBorder>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), allowed_devices);
-  const auto blocks = static_cast<unsigned>(plan.blocks);
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {blocks, 1, 1};
-  cudaLaunchConfig_t config = {};
-  config.gridDim = static_cast<unsigned>(in.shape.batch * in.shape.groups / plan.groups) * blocks;
-  config.blockDim = kClusterThreads;
-  config.dynamicSmemBytes = plan.tile_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, kernel, in, out, plan);
+  const std::int64_t clusters = in.shape.batch * in.shape.groups / plan.groups;
+  launch_clusters<norm_in_cluster<T, Out, F, kBorder>>(clusters, plan, stream, in, out, plan);
   check_launch("norm_activation");
 }
 
