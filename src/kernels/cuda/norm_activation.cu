@@ -442,6 +442,11 @@ bool is_empty(const NormShape& shape) {
   return shape.batch * shape.cells() * shape.channels() == 0;
 }
 
+template <typename T>
+bool has_aligned_parameters(const NormInputs<T>& in) {
+  return is_aligned(in.bias) && is_aligned(in.scale) && is_aligned(in.shift) && is_aligned(in.film);
+}
+
 struct Grid {
   explicit Grid(const NormShape& shape)
       : slabs(static_cast<unsigned>(shape.batch * slab_count(shape))),
@@ -475,9 +480,8 @@ void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float
   const bool packs = fits_packs(in.shape.channels_a, in.a) &&
                      fits_packs(in.shape.channels_b, in.b) && is_aligned(out.out);
   if (form != NormForm::kPasses) {
-    const bool aligned = packs && is_aligned(in.bias) && is_aligned(in.scale) &&
-                         is_aligned(in.shift) && is_aligned(in.film);
-    const auto plan = aligned ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
+    const auto plan =
+        packs && has_aligned_parameters(in) ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
     if (plan) return norm_in_clusters(in, out, *plan, stream);
     if (form == NormForm::kCluster) {
       throw std::invalid_argument("norm_activation: the shape does not fit clusters");
@@ -500,13 +504,22 @@ void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float
 template <typename T>
 void norm_activation_backward(const NormInputs<T>& in, const float* mean, const float* rstd,
                               const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
-                              float* workspace, void* stream) {
+                              float* workspace, void* stream, NormForm form) {
   if (is_empty(in.shape)) return;
+  const bool packs = fits_packs(in.shape.channels_a, in.a, arrivals.out, arrivals.a, grad.a) &&
+                     fits_packs(in.shape.channels_b, in.b, arrivals.b, grad.b);
+  if (form != NormForm::kPasses) {
+    const auto plan = packs && has_aligned_parameters(in)
+                          ? plan_cluster_backward(in.shape, sizeof(T))
+                          : std::nullopt;
+    if (plan) return norm_backward_in_clusters(in, mean, rstd, arrivals, grad, *plan, stream);
+    if (form == NormForm::kCluster) {
+      throw std::invalid_argument("norm_activation_backward: the shape does not fit clusters");
+    }
+  }
   const Workspace work(in.shape, workspace);
   const Grid grid(in.shape);
   const auto queue = static_cast<cudaStream_t>(stream);
-  const bool packs = fits_packs(in.shape.channels_a, in.a, arrivals.out, arrivals.a, grad.a) &&
-                     fits_packs(in.shape.channels_b, in.b, arrivals.b, grad.b);
   with_options(in, packs,
                [&]<int N, typename F, bool kBorder>(std::integral_constant<int, N>, F,
                                                     std::bool_constant<kBorder>) {
@@ -528,9 +541,9 @@ template void norm_activation(const NormInputs<BFloat16>&, const NormOutputs<Fp8
                               NormForm);
 template void norm_activation_backward(const NormInputs<float>&, const float*, const float*,
                                        const NormArrivals<float>&, const NormGradients<float>&,
-                                       float*, void*);
+                                       float*, void*, NormForm);
 template void norm_activation_backward(const NormInputs<BFloat16>&, const float*, const float*,
                                        const NormArrivals<BFloat16>&,
-                                       const NormGradients<BFloat16>&, float*, void*);
+                                       const NormGradients<BFloat16>&, float*, void*, NormForm);
 
 }  // namespace slift::kernels::cuda

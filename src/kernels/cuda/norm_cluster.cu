@@ -2,7 +2,7 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/cluster_launch.h"
+#include "kernels/cuda/cluster_parts.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/norm_cluster.h"
 #include "kernels/cuda/norm_parts.h"
