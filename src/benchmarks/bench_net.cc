@@ -25,7 +25,7 @@ std::string resolve_precision(const std::string& asked, const at::Device& device
 }
 
 at::ScalarType compute_type(const std::string& precision) {
-  return precision == "bf16" ? at::kBFloat16 : at::kFloat;
+  return precision == "bf16" || precision == "fp8" ? at::kBFloat16 : at::kFloat;
 }
 
 }  // namespace slift

@@ -21,8 +21,9 @@ struct BenchNet {
   std::string padding = "zeros";
   std::int64_t batch = 64;
   std::string device = "cpu";
-  std::string precision;  // "fp32", "tf32", "bf16"; empty: bf16 on a GPU, fp32 on the CPU
-  bool kernels = false;   // also list the GPU kernels of one step
+  // "fp32", "tf32", "bf16", for rollout also "fp8"; empty: bf16 on a GPU, fp32 on the CPU.
+  std::string precision;
+  bool kernels = false;  // also list the GPU kernels of one step
 
   NetConfig config() const;
   std::vector<std::int64_t> state_shape() const { return {channels, size, size}; }
@@ -35,14 +36,14 @@ struct BenchResult {
   double flops_per_frame = 0;    // of one evaluation for one member
   double flops_per_second = 0;   // reached
   std::int64_t peak_memory = 0;  // bytes
-  Ceilings ceilings;             // in the same precision, after the bench
+  Ceilings ceilings;             // in the same precision, for fp8 in bf16, after the bench
   std::vector<KernelTime> kernels;
 };
 
 // UserError if the device cannot do what is asked for; call it before anything that takes time.
 void check_kernel_profile(const BenchNet& net, const at::Device& device);
 std::string resolve_precision(const std::string& asked, const at::Device& device);
-// Of the numbers a network computes with.
+// Of the numbers a network computes with, for fp8 of most of them.
 at::ScalarType compute_type(const std::string& precision);
 
 }  // namespace slift

@@ -12,6 +12,19 @@ namespace {
 constexpr std::uint64_t kSeed = 1;
 constexpr int kWarmupSteps = 5;  // kernels are loaded, plans chosen, graphs recorded
 
+Tensor random_window(const TransitionModel& model, std::int64_t batch) {
+  std::vector<std::int64_t> shape = {batch, model.spec().net.window};
+  shape.insert(shape.end(), model.spec().state_shape.begin(), model.spec().state_shape.end());
+  return at::randn(shape, model.device());
+}
+
+// As a rollout does from the states it begins with.
+void calibrate(const TransitionModel& model) {
+  Stepper stepper(model, kSeed, /*rows=*/1);
+  stepper.load(0, random_window(model, 1), 0);
+  model.backbone().calibrate([&] { stepper.advance_eagerly(); });
+}
+
 TransitionModel random_model(const BenchNet& net, const at::Device& device,
                              const std::string& precision) {
   ModelSpec spec;
@@ -25,14 +38,9 @@ TransitionModel random_model(const BenchNet& net, const at::Device& device,
   TransitionModel model(std::move(spec));
   model.backbone().initialise(kSeed);
   model.to(device);
+  if (precision == "fp8") calibrate(model);
   model.set_precision(precision);
   return model;
-}
-
-Tensor random_window(const TransitionModel& model, std::int64_t batch) {
-  std::vector<std::int64_t> shape = {batch, model.spec().net.window};
-  shape.insert(shape.end(), model.spec().state_shape.begin(), model.spec().state_shape.end());
-  return at::randn(shape, model.device());
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ struct BenchOptions {
   std::int64_t repeats = 5;
 };
 
-void add_net_options(CLI::App& app, BenchOptions& o) {
+void add_net_options(CLI::App& app, BenchOptions& o, bool fp8 = false) {
   BenchNet& net = o.net;
   const auto number = [&app](const char* name, std::int64_t& value, const char* help) {
     app.add_option(name, value, help)->capture_default_str()->check(CLI::Range(1, 1 << 20));
@@ -33,14 +33,16 @@ void add_net_options(CLI::App& app, BenchOptions& o) {
       ->capture_default_str();
   number("--batch", net.batch, "Members computed together");
   app.add_option("--device", net.device, "cpu or cuda")->capture_default_str();
+  std::vector<std::string> precisions = {"fp32", "tf32", "bf16"};
+  if (fp8) precisions.emplace_back("fp8");
   app.add_option("--precision", net.precision,
-                 "fp32, or with cuda tf32 or bf16; default: bf16 with cuda")
-      ->check(CLI::IsMember({"fp32", "tf32", "bf16"}));
+                 "fp32 is for any device; default: bf16 with cuda, fp32 without")
+      ->check(CLI::IsMember(precisions));
 }
 
-void add_model_options(CLI::App& app, BenchOptions& o) {
+void add_model_options(CLI::App& app, BenchOptions& o, bool fp8 = false) {
   BenchNet& net = o.net;
-  add_net_options(app, o);
+  add_net_options(app, o, fp8);
   app.add_option("--channels", net.channels, "Channels of the fields")
       ->capture_default_str()
       ->check(CLI::Range(1, 1024));
@@ -169,7 +171,7 @@ void print_bench(const Json& result) { print_result(result, as_text(result)); }
 void declare_bench_rollout(CLI::App& app) {
   auto o = std::make_shared<BenchOptions>();
   o->count = 20;
-  add_model_options(app, *o);
+  add_model_options(app, *o, /*fp8=*/true);
   app.add_option("--steps", o->count, "Steps timed together")
       ->capture_default_str()
       ->check(CLI::Range(1, 1 << 20));

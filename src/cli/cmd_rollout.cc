@@ -105,14 +105,14 @@ void declare_rollout(CLI::App& app) {
                "First compare ten steps as the GPU has recorded them with the same ones run "
                "eagerly; fail if they differ by more than rounding");
   app.add_option("--device", o->device, "cpu or cuda")->capture_default_str();
-  app.add_option("--precision", o->precision, "fp32, or with cuda tf32 or bf16")
+  app.add_option("--precision", o->precision, "fp32, or with cuda tf32, bf16 or fp8")
       ->capture_default_str();
   app.add_option("--out,-o", o->out, "Trajectory file; default RUN/rollout.h5");
   app.callback([o] {
     parse_members(o->members, o->rollout);
     TransitionModel model = load_model(model_path(o->run));
     model.to(resolve_device(o->device));
-    model.set_precision(o->precision);
+    model.check_precision(o->precision);
     if (o->init.empty()) o->init = model.spec().data.value("path", "");
     require(!o->init.empty(), "--init: name a trajectory file to start from");
     const TrajectoryReader initial(o->init);
@@ -127,6 +127,8 @@ void declare_rollout(CLI::App& app) {
     const StateMap map = o->no_states        ? record_map(states, o->quantities)
                          : o->fields.empty() ? keep_all(states)
                                              : keep_fields(states, o->fields);
+    if (o->precision == "fp8") calibrate_rollout(model, initial, o->rollout);
+    model.set_precision(o->precision);
     const nlohmann::json check =
         o->check ? run_check(model, initial, o->rollout) : nlohmann::json();
     const TrajectoryInfo info = roll_out_to_file(model, initial, o->rollout, map, o->out);

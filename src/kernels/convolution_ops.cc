@@ -26,67 +26,44 @@ void run(const kernels::cuda::ConvProblem& problem, const ConvOperands& operands
   plan.run(operands, data_of<void>(workspace), current_stream());
 }
 
-// A convolution of x, or its transpose. Both know the same three passes: what is forward for one is
-// the input's gradient for the other.
-struct Geometry {
-  bool transposed;
-  ConvShape shape;  // of the convolution that is or is not transposed
+ConvShape shape_of(const Tensor& x, const Tensor& weight, std::int64_t stride,
+                   std::int64_t border) {
+  return {x.size(0),      x.size(1),      x.size(2), x.size(3),
+          weight.size(0), weight.size(2), stride,    border};
+}
 
-  Geometry(bool is_transposed, const Tensor& x, const Tensor& weight, std::int64_t stride,
-           std::int64_t border)
-      : transposed(is_transposed) {
-    const std::int64_t kernel = weight.size(2);
-    const auto extent = [&](std::int64_t n) {
-      return transposed ? (n - 1) * stride + kernel - 2 * border : n;
-    };
-    shape = {
-        x.size(0), weight.size(1), extent(x.size(2)), extent(x.size(3)), weight.size(0), kernel,
-        stride,    border};
-  }
+Tensor empty_result(const ConvShape& shape, const at::TensorOptions& options) {
+  return at::empty({shape.batch, shape.outputs, shape.out_height(), shape.out_width()}, options,
+                   kPacked);
+}
 
-  Tensor empty_result(const Tensor& x) const {
-    return transposed
-               ? at::empty({shape.batch, shape.inputs, shape.height, shape.width}, x.options(),
-                           kPacked)
-               : at::empty({shape.batch, shape.outputs, shape.out_height(), shape.out_width()},
-                           x.options(), kPacked);
+// Over all samples and cells, in float32.
+Tensor sum_of_channels(const Tensor& field) {
+  const std::int64_t channels = field.size(1), rows = field.numel() / channels;
+  if (!kernels::cuda::can_sum_columns(channels)) {
+    return field.sum({0, 2, 3}, /*keepdim=*/false, at::kFloat);
   }
-
-  // `in` and `out` as this geometry has them: the convolution's x and y, or y and x.
-  ConvOperands operands(const Tensor& in, const Tensor& weight, const Tensor& out) const {
-    return {(transposed ? out : in).data_ptr(), weight.data_ptr(),
-            (transposed ? in : out).data_ptr()};
-  }
-
-  void forward(const Tensor& in, const Tensor& weight, const Tensor& bias, const Tensor& residual,
-               const Tensor& out) const {
-    ConvOperands args = operands(in, weight, out);
-    args.bias = data_of<void>(bias);
-    args.residual = data_of<void>(residual);
-    run({shape, transposed ? ConvPass::kInputGradient : ConvPass::kForward, residual.numel() > 0,
-         bias.numel() > 0},
-        args, in.options());
-  }
-  void input_gradient(const Tensor& grad_in, const Tensor& weight, const Tensor& grad_out) const {
-    run({shape, transposed ? ConvPass::kForward : ConvPass::kInputGradient},
-        operands(grad_in, weight, grad_out), grad_in.options());
-  }
-  void weight_gradient(const Tensor& in, const Tensor& grad_weight, const Tensor& grad_out) const {
-    run({shape, ConvPass::kWeightGradient}, operands(in, grad_weight, grad_out), in.options());
-  }
-};
+  const auto options = field.options().dtype(at::kFloat);
+  const Tensor sums = at::empty({channels}, options);
+  const Tensor workspace =
+      at::empty({kernels::cuda::column_sums_workspace(rows, channels)}, options);
+  kernels::cuda::column_sums(data_of<kernels::BFloat16>(field), rows, channels,
+                             data_of<float>(sums), data_of<float>(workspace), current_stream());
+  return sums;
+}
 
 // Without bias or residual these have no elements: autograd takes no undefined tensors.
 struct Convolve : torch::autograd::Function<Convolve> {
-  static Tensor forward(torch::autograd::AutogradContext* context, bool transposed,
-                        std::int64_t stride, std::int64_t border, const Tensor& x,
-                        const Tensor& weight, const Tensor& copy, const Tensor& bias,
-                        const Tensor& residual) {
-    const Geometry geometry(transposed, x, copy, stride, border);
-    const Tensor out = geometry.empty_result(x);
-    geometry.forward(x, copy, bias, residual, out);
+  static Tensor forward(torch::autograd::AutogradContext* context, std::int64_t stride,
+                        std::int64_t border, const Tensor& x, const Tensor& weight,
+                        const Tensor& copy, const Tensor& bias, const Tensor& residual) {
+    const ConvShape shape = shape_of(x, copy, stride, border);
+    const Tensor out = empty_result(shape, x.options());
+    run({shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0},
+        {x.data_ptr(), copy.data_ptr(), out.data_ptr(), data_of<void>(residual),
+         data_of<void>(bias)},
+        x.options());
     context->save_for_backward({x, copy});
-    context->saved_data["transposed"] = transposed;
     context->saved_data["stride"] = stride;
     context->saved_data["border"] = border;
     context->saved_data["wanted"] = std::vector<bool>{
@@ -99,22 +76,23 @@ struct Convolve : torch::autograd::Function<Convolve> {
     const auto saved = context->get_saved_variables();
     const Tensor &x = saved[0], &copy = saved[1], grad = grads[0].contiguous(kPacked);
     const c10::List<bool> wanted = context->saved_data["wanted"].toBoolList();
-    const Geometry geometry(context->saved_data["transposed"].toBool(), x, copy,
-                            context->saved_data["stride"].toInt(),
-                            context->saved_data["border"].toInt());
+    const ConvShape shape = shape_of(x, copy, context->saved_data["stride"].toInt(),
+                                     context->saved_data["border"].toInt());
     Tensor grad_x, grad_weight, grad_bias;
     if (wanted[0]) {
       grad_x = at::empty_like(x);
-      geometry.input_gradient(grad_x, copy, grad);
+      run({shape, ConvPass::kInputGradient}, {grad_x.data_ptr(), copy.data_ptr(), grad.data_ptr()},
+          x.options());
     }
     if (wanted[1]) {
       const Tensor rounded = at::empty_like(copy);
-      geometry.weight_gradient(x, rounded, grad);
+      run({shape, ConvPass::kWeightGradient}, {x.data_ptr(), rounded.data_ptr(), grad.data_ptr()},
+          x.options());
       grad_weight = rounded.to(at::kFloat);
     }
-    if (wanted[2]) grad_bias = grad.sum({0, 2, 3}, /*keepdim=*/false, at::kFloat);
-    return {Tensor(),    Tensor(), Tensor(),  grad_x,
-            grad_weight, Tensor(), grad_bias, wanted[3] ? grad : Tensor()};
+    if (wanted[2]) grad_bias = sum_of_channels(grad);
+    return {
+        Tensor(), Tensor(), grad_x, grad_weight, Tensor(), grad_bias, wanted[3] ? grad : Tensor()};
   }
 };
 
@@ -131,8 +109,7 @@ bool has_fused_convolution(const Tensor& x) {
 }
 
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
-  expect_shape(x, {kAny, args.transposed ? args.weight.size(0) : args.weight.size(1), kAny, kAny},
-               "convolution: x");
+  expect_shape(x, {kAny, args.weight.size(1), kAny, kAny}, "convolution: x");
 #ifdef SLIFT_WITH_CUDNN
   if (has_fused_convolution(x)) {
     const Tensor nothing = at::empty({0}, x.options());
@@ -141,19 +118,50 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
                 "convolution: the copy of the weight must have its shape and the type of x");
     TORCH_CHECK(copy.size(0) % 8 == 0 && copy.size(1) % 8 == 0,
                 "convolution: channels must be multiples of 8");
-    return Convolve::apply(args.transposed, args.stride, args.border, x.contiguous(kPacked),
-                           args.weight, copy.contiguous(kPacked),
-                           args.bias.defined() ? args.bias : nothing,
+    return Convolve::apply(args.stride, args.border, x.contiguous(kPacked), args.weight,
+                           copy.contiguous(kPacked), args.bias.defined() ? args.bias : nothing,
                            args.residual.defined() ? args.residual.contiguous(kPacked) : nothing);
   }
 #endif
   const Tensor in = x.contiguous(kPacked);
   const Tensor weight =
       args.copy.defined() ? stand_in(args.weight, args.copy) : args.weight.to(x.scalar_type());
-  const Tensor out = args.transposed
-                         ? at::conv_transpose2d(in, weight, args.bias, args.stride, args.border)
-                         : at::conv2d(in, weight, args.bias, args.stride, args.border);
+  const Tensor out = at::conv2d(in, weight, args.bias, args.stride, args.border);
   return (args.residual.defined() ? out + args.residual : out).contiguous(kPacked);
+}
+
+Tensor convolution_fp8(const Tensor& x, const Fp8ConvolutionArgs& args) {
+  expect_shape(x, {kAny, args.weight.size(1), kAny, kAny}, "convolution_fp8: x");
+  TORCH_CHECK(!at::GradMode::is_enabled(), "convolution_fp8: there are no gradients");
+  TORCH_CHECK(x.scalar_type() == at::kByte && args.weight.scalar_type() == at::kByte,
+              "convolution_fp8: x and weight must be e4m3 bits");
+  TORCH_CHECK(args.weight.size(0) % 16 == 0 && args.weight.size(1) % 16 == 0,
+              "convolution_fp8: channels must be multiples of 16");
+  const at::ScalarType type = x.is_cuda() ? at::kBFloat16 : at::kFloat;
+  for (const Tensor& t : {args.bias, args.residual}) {
+    TORCH_CHECK(!t.defined() || t.scalar_type() == type,
+                "convolution_fp8: bias and residual must have the type of the result");
+  }
+  const Tensor in = x.contiguous(kPacked), weight = args.weight.contiguous(kPacked);
+#ifdef SLIFT_WITH_CUDNN
+  if (x.is_cuda()) {
+    const ConvShape shape = shape_of(in, weight, /*stride=*/1, args.border);
+    const Tensor out = empty_result(shape, x.options().dtype(type));
+    const Tensor residual = args.residual.defined() ? args.residual.contiguous(kPacked) : Tensor();
+    ConvOperands operands{in.data_ptr(), weight.data_ptr(), out.data_ptr()};
+    operands.scale = data_of<float>(args.scale);
+    if (residual.defined()) operands.residual = data_of<void>(residual);
+    if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
+    run({shape, ConvPass::kForward, residual.defined(), args.bias.defined(),
+         kernels::cuda::ConvType::kFp8},
+        operands, x.options());
+    return out;
+  }
+#endif
+  Tensor out = at::conv2d(from_fp8(in, 1), from_fp8(weight, 1), {}, 1, args.border) * args.scale;
+  if (args.residual.defined()) out = out + args.residual;
+  if (args.bias.defined()) out = out + args.bias.view({1, -1, 1, 1});
+  return out.to(type).contiguous(kPacked);
 }
 
 namespace {

@@ -11,23 +11,22 @@ namespace {
 struct ConvCase {
   const char* name;
   std::int64_t batch, inputs, outputs, height, width, kernel, stride, border;
-  bool transposed, bias, residual;
+  bool bias, residual;
 };
 
 constexpr ConvCase kConvCases[] = {
-    {"plain", 2, 16, 24, 7, 5, 3, 1, 1, false, false, false},
-    {"bias", 2, 16, 24, 7, 5, 3, 1, 1, false, true, false},
-    {"bias and residual", 3, 16, 24, 7, 5, 3, 1, 1, false, true, true},
-    {"residual", 3, 16, 16, 6, 6, 3, 1, 1, false, false, true},
-    {"no border", 2, 8, 16, 9, 6, 3, 1, 0, false, true, true},
-    {"stride 2", 2, 16, 24, 8, 6, 3, 2, 1, false, true, false},
-    {"stride 2, no border", 2, 16, 24, 10, 8, 3, 2, 0, false, true, false},
-    {"1 x 1", 2, 32, 16, 5, 7, 1, 1, 0, false, true, true},
-    {"transposed", 2, 24, 16, 5, 4, 4, 2, 1, true, false, false},
-    {"transposed with bias", 2, 24, 16, 5, 4, 4, 2, 1, true, true, false},
-    {"transposed, cut by 3", 1, 24, 16, 7, 6, 4, 2, 3, true, true, false},
-    {"one cell", 1, 8, 8, 1, 1, 3, 1, 1, false, true, true},
-    {"many channels", 2, 128, 64, 8, 8, 3, 1, 1, false, true, true},
+    {"plain", 2, 16, 24, 7, 5, 3, 1, 1, false, false},
+    {"bias", 2, 16, 24, 7, 5, 3, 1, 1, true, false},
+    {"bias and residual", 3, 16, 24, 7, 5, 3, 1, 1, true, true},
+    {"residual", 3, 16, 16, 6, 6, 3, 1, 1, false, true},
+    {"no border", 2, 8, 16, 9, 6, 3, 1, 0, true, true},
+    {"stride 2", 2, 16, 24, 8, 6, 3, 2, 1, true, false},
+    {"stride 2, no border", 2, 16, 24, 10, 8, 3, 2, 0, true, false},
+    {"1 x 1", 2, 32, 16, 5, 7, 1, 1, 0, true, true},
+    {"one cell", 1, 8, 8, 1, 1, 3, 1, 1, true, true},
+    {"2 x 2", 2, 16, 64, 6, 5, 2, 1, 1, true, false},
+    {"many cells", 2, 8, 8, 50, 50, 3, 1, 1, true, true},
+    {"many channels", 2, 128, 64, 8, 8, 3, 1, 1, true, true},
 };
 
 Tensor waves(const std::vector<std::int64_t>& shape, double rate) {
@@ -40,9 +39,7 @@ Tensor waves(const std::vector<std::int64_t>& shape, double rate) {
 struct Operands64 {
   explicit Operands64(const ConvCase& c) {
     x = waves({c.batch, c.inputs, c.height, c.width}, 0.37).requires_grad_();
-    weight = (c.transposed ? waves({c.inputs, c.outputs, c.kernel, c.kernel}, 0.71)
-                           : waves({c.outputs, c.inputs, c.kernel, c.kernel}, 0.71))
-                 .requires_grad_();
+    weight = waves({c.outputs, c.inputs, c.kernel, c.kernel}, 0.71).requires_grad_();
     bias = waves({c.outputs}, 1.3).mul(2).requires_grad_();
     const Tensor y = reference(c, false);
     residual = waves(y.sizes().vec(), 0.53).mul(3).requires_grad_();
@@ -50,8 +47,7 @@ struct Operands64 {
   }
   Tensor reference(const ConvCase& c, bool with_residual) const {
     const Tensor b = c.bias ? bias : Tensor();
-    const Tensor y = c.transposed ? at::conv_transpose2d(x, weight, b, c.stride, c.border)
-                                  : at::conv2d(x, weight, b, c.stride, c.border);
+    const Tensor y = at::conv2d(x, weight, b, c.stride, c.border);
     return with_residual && c.residual ? y + residual : y;
   }
   Tensor x, weight, bias, residual, grad;
@@ -81,8 +77,7 @@ void compare(const ConvCase& c, const at::Device& device, at::ScalarType type, d
                                           .bias = c.bias ? bias : Tensor(),
                                           .residual = c.residual ? residual : Tensor(),
                                           .stride = c.stride,
-                                          .border = c.border,
-                                          .transposed = c.transposed});
+                                          .border = c.border});
   EXPECT_LT(error_of(out, expected), tolerance) << c.name << " on " << device;
   EXPECT_EQ(out.scalar_type(), type);
   EXPECT_TRUE(out.is_contiguous(at::MemoryFormat::ChannelsLast)) << c.name;

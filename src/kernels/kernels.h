@@ -220,6 +220,23 @@ void global_norm(std::span<const std::span<const float>> arrays, double* partial
 void adamw(const AdamWStep* step, const double* norm, std::span<const AdamWTensor> tensors,
            void* stream);
 
+// Four fields, of the even and odd rows and columns, as one: out [batch, 2 height, 2 width,
+// channels] with out[2 a + i, 2 b + j, c] = y[a + i, b + j, (2 i + j) channels + c] of y [batch,
+// height + 1, width + 1, 4 channels], whose edges are partly left out; and the way back.
+template <typename T>
+void interleave(const FieldShape& shape, std::int64_t batch, const T* y, T* out, void* stream);
+template <typename T>
+void interleave_backward(const FieldShape& shape, std::int64_t batch, const T* grad_out, T* grad_y,
+                         void* stream);
+
+// out[c] = sum over r of x[r, c], in float32 over short blocks, else in float64; the same bits
+// every time. x [rows, columns] is aligned to 16 bytes; `workspace` is column_sums_workspace()
+// floats. Columns are as can_sum_columns() allows: multiples of 8 up to 2048.
+bool can_sum_columns(std::int64_t columns);
+std::int64_t column_sums_workspace(std::int64_t rows, std::int64_t columns);
+void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, float* out,
+                 float* workspace, void* stream);
+
 }  // namespace cuda
 
 }  // namespace slift::kernels

@@ -66,6 +66,15 @@ struct Operands {
 };
 
 struct Results {
+  // Not yet filled, with `out` in `type`.
+  Results(const Operands& x, at::ScalarType type) {
+    const kernels::NormShape shape = x.shape();
+    out = at::empty({shape.batch, shape.channels(), shape.out_height(), shape.out_width()},
+                    x.a.options().dtype(type), kLayout);
+    mean = at::empty({shape.batch, shape.groups}, x.scale.options());
+    rstd = at::empty_like(mean);
+  }
+
   Tensor out, mean, rstd;
 
   template <typename T>
@@ -94,15 +103,19 @@ struct Slopes {
   }
 };
 
+#ifdef SLIFT_WITH_CUDA
+template <typename T, typename Out>
+void run_cuda_forward(const Operands& x, const kernels::NormOutputs<Out>& out) {
+  const Tensor workspace =
+      at::empty({kernels::cuda::norm_workspace_size(x.shape())}, x.scale.options());
+  kernels::cuda::norm_activation(x.inputs<T>(), out, data_of<float>(workspace), current_stream());
+}
+#endif
+
 void run_forward(const Operands& x, const Results& y) {
 #ifdef SLIFT_WITH_CUDA
   if (x.a.is_cuda()) {
-    const Tensor workspace =
-        at::empty({kernels::cuda::norm_workspace_size(x.shape())}, x.scale.options());
-    with_field_type(x.a, [&]<typename T>(T) {
-      kernels::cuda::norm_activation(x.inputs<T>(), y.outputs<T>(), data_of<float>(workspace),
-                                     current_stream());
-    });
+    with_field_type(x.a, [&]<typename T>(T) { run_cuda_forward<T>(x, y.outputs<T>()); });
     return;
   }
 #endif
@@ -112,10 +125,10 @@ void run_forward(const Operands& x, const Results& y) {
                 });
 }
 
-void run_backward(const Operands& x, const Results& y, const Arrivals& arrivals,
-                  const Slopes& slopes) {
-  const auto* mean = data_of<float>(y.mean);
-  const auto* rstd = data_of<float>(y.rstd);
+void run_backward(const Operands& x, const Tensor& means, const Tensor& rstds,
+                  const Arrivals& arrivals, const Slopes& slopes) {
+  const auto* mean = data_of<float>(means);
+  const auto* rstd = data_of<float>(rstds);
 #ifdef SLIFT_WITH_CUDA
   if (x.a.is_cuda()) {
     const Tensor workspace =
@@ -143,12 +156,7 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
                                                 const Tensor& bias, const Tensor& scale,
                                                 const Tensor& shift, const Tensor& film) {
     const Operands x{f, groups, border, a, b, bias, scale, shift, film};
-    const kernels::NormShape shape = x.shape();
-    const Results y{
-        at::empty({shape.batch, shape.channels(), shape.out_height(), shape.out_width()},
-                  a.options(), kLayout),
-        at::empty({shape.batch, groups}, scale.options()),
-        at::empty({shape.batch, groups}, scale.options())};
+    const Results y(x, a.scalar_type());
     run_forward(x, y);
     context->save_for_backward({a, b, bias, scale, shift, film, y.mean, y.rstd});
     context->set_materialize_grads(false);
@@ -187,7 +195,7 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
                         rows[0],
                         rows[1],
                         at::empty_like(x.film)};
-    run_backward(x, {none, saved[6], saved[7]}, {dense(grads[0]), dense(grads[1]), dense(grads[2])},
+    run_backward(x, saved[6], saved[7], {dense(grads[0]), dense(grads[1]), dense(grads[2])},
                  slopes);
     const Tensor sums = add_rows(rows);
     return {none,    none,    none,       slopes.a, slopes.b, biased ? sums[2] : none,
@@ -234,24 +242,51 @@ void check(const NormArgs& args) {
   }
 }
 
-}  // namespace
-
-Normed norm_activation(const NormArgs& args) {
-  check(args);
-  const Tensor& a = args.a;
-  if (!has_cpu_kernel(a) && !has_cuda_kernel(a)) return {compose(args), a, args.b};
-  const Tensor nothing = a.narrow(1, 0, 0).detach();
+// As the kernels take them.
+Operands operands_of(const NormArgs& args) {
+  const Tensor nothing = args.a.narrow(1, 0, 0).detach();
   const auto field = [&](const Tensor& t) {
     return (t.defined() ? t : nothing).contiguous(kLayout);
   };
   const auto parameter = [&](const Tensor& t) {
     return (t.defined() ? t : nothing.flatten()).to(at::kFloat).contiguous();
   };
-  const Tensor film = args.film.defined() ? args.film : nothing.flatten(1);
-  const torch::autograd::variable_list y = NormActivate::apply(
-      args.f, args.groups, args.border, field(a), field(args.b), parameter(args.bias),
-      parameter(args.scale), parameter(args.shift), parameter(film));
+  return {args.f,
+          args.groups,
+          args.border,
+          field(args.a),
+          field(args.b),
+          parameter(args.bias),
+          parameter(args.scale),
+          parameter(args.shift),
+          parameter(args.film.defined() ? args.film : nothing.flatten(1))};
+}
+
+}  // namespace
+
+Normed norm_activation(const NormArgs& args) {
+  check(args);
+  if (!has_cpu_kernel(args.a) && !has_cuda_kernel(args.a)) return {compose(args), args.a, args.b};
+  const Operands x = operands_of(args);
+  const torch::autograd::variable_list y =
+      NormActivate::apply(x.f, x.groups, x.border, x.a, x.b, x.bias, x.scale, x.shift, x.film);
   return {y[0], y[1], args.b.defined() ? y[2] : Tensor()};
+}
+
+Tensor norm_activation_fp8(const NormArgs& args, double gain) {
+  TORCH_CHECK(!at::GradMode::is_enabled(), "norm_activation_fp8: there are no gradients");
+#ifdef SLIFT_WITH_CUDA
+  if (args.a.is_cuda() && args.a.scalar_type() == at::kBFloat16) {
+    check(args);
+    const Operands x = operands_of(args);
+    const Results y(x, at::kByte);
+    kernels::NormOutputs<kernels::Fp8> out = y.outputs<kernels::Fp8>();
+    out.gain = static_cast<float>(gain);
+    run_cuda_forward<kernels::BFloat16>(x, out);
+    return y.out;
+  }
+#endif
+  return to_fp8(norm_activation(args).out, gain);
 }
 
 }  // namespace slift::ops

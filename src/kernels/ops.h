@@ -60,14 +60,12 @@ Tensor pad_circular(const Tensor& x);
 Tensor stand_in(const Tensor& parameter, const Tensor& copy);
 
 struct ConvolutionArgs {
-  Tensor weight;     // [outputs, inputs, k, k], or [inputs, outputs, k, k] if transposed; gets the
-                     // gradient
-  Tensor copy;       // of `weight` in the type of x; undefined: made here
-  Tensor bias = {};  // [outputs] in the type of x, or undefined
+  Tensor weight;         // [outputs, inputs, k, k]; gets the gradient
+  Tensor copy;           // of `weight` in the type of x; undefined: made here
+  Tensor bias = {};      // [outputs] in the type of x, or undefined
   Tensor residual = {};  // added to the result, of its shape and type; or undefined
   std::int64_t stride = 1;
-  std::int64_t border = 0;  // cells of zeros around x; if transposed, cut off the result
-  bool transposed = false;  // [B, C, H, W] -> [B, outputs, (H - 1) stride + k - 2 border, ...]
+  std::int64_t border = 0;  // cells of zeros around x
 };
 
 // Convolution with what can be fused with it, with autograd, channels-last. Where
@@ -75,6 +73,36 @@ struct ConvolutionArgs {
 // the same every time; elsewhere it is LibTorch's.
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args);
 bool has_fused_convolution(const Tensor& x);
+
+// Four fields, of the even and odd rows and columns, as one, with autograd: y [B, 4 C, H + 1, W +
+// 1] -> [B, C, 2 H, 2 W], channels-last, as kernels.h says. Our kernels on CUDA for float32 and
+// bfloat16, LibTorch's copies elsewhere.
+Tensor interleave(const Tensor& y);
+
+// Fields and weights in e4m3 (kernels::Fp8), as the fastest convolutions take them: uint8 tensors
+// that hold the bits of gain x, rounded to the nearest and cut off at 448. Without gradients.
+//
+// A gain for numbers up to `largest`, which leaves room for twice as large ones. It is a power of
+// two, so that it loses no bits and small changes of `largest` rarely change it.
+double fp8_gain(double largest);
+Tensor to_fp8(const Tensor& x, double gain);
+Tensor from_fp8(const Tensor& bits, double gain);  // float32
+
+// norm_activation(args).out in e4m3, channels-last. Our kernel for bfloat16 on CUDA, elsewhere the
+// rounded result of norm_activation().
+Tensor norm_activation_fp8(const NormArgs& args, double gain);
+
+struct Fp8ConvolutionArgs {
+  Tensor weight;                    // [outputs, inputs, k, k] uint8; channels are multiples of 16
+  Tensor scale;                     // [1] float32: 1 / (gain of x times gain of the weight)
+  Tensor bias = {}, residual = {};  // as in ConvolutionArgs, in the type of the result
+  std::int64_t border = 0;
+};
+
+// convolution() of x [B, inputs, H, W] uint8, multiplied by `scale` before anything is added. The
+// result is bfloat16 on CUDA and float32 on the CPU. By cuDNN, whose sums of products have fewer
+// bits than float32; on the CPU and without cuDNN it is LibTorch's of the same numbers.
+Tensor convolution_fp8(const Tensor& x, const Fp8ConvolutionArgs& args);
 
 // Tensors of one optimiser, one of each kind per parameter, on one device. All of an index have
 // the parameter's shape and strides, which may be any without gaps (row-major, channels-last).

@@ -44,6 +44,18 @@ class Backbone : public torch::nn::Module {
   virtual std::vector<Tensor> copies() const { return {}; }
   virtual void renew_copies() {}
 
+  // Fp8: the convolutions that take most of the time have inputs and weights in e4m3 (ops.h), for
+  // use without gradients; all else stays in the compute type.
+  //
+  // UserError if it is not for this net.
+  virtual void require_fp8() const;
+  // Calls `evaluate`, in which forward() is called as it will be later on, and keeps how large
+  // numbers get. Leaves fp8 off. After other weights, or if `evaluate` throws, it is to be called
+  // again.
+  virtual void calibrate(const std::function<void()>& evaluate);
+  // UserError if the net was not calibrated.
+  virtual void use_fp8(bool wanted);
+
   // Draws all weights anew, as a function of `seed` alone.
   virtual void initialise(std::uint64_t seed) = 0;
 

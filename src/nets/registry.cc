@@ -107,6 +107,16 @@ Tensor Backbone::forward(const Tensor& window, const Tensor& label) {
   return forward_impl(window.to(type), label.to(type)).to(given);
 }
 
+void Backbone::require_fp8() const {
+  fail("precision fp8 is for networks with convolutions, this one has none");
+}
+
+void Backbone::calibrate(const std::function<void()>&) { require_fp8(); }
+
+void Backbone::use_fp8(bool wanted) {
+  if (wanted) require_fp8();
+}
+
 kernels::Activation parse_activation(const std::string& name) {
   return name == "silu" ? kernels::Activation::kSilu : kernels::Activation::kGelu;
 }

@@ -112,13 +112,23 @@ void TransitionModel::to(const at::Device& device) {
   delta_std_ = delta_std_.to(device);
 }
 
-void TransitionModel::set_precision(const std::string& precision) {
-  require(precision == "fp32" || precision == "tf32" || precision == "bf16",
-          "precision must be fp32, tf32 or bf16, got {}", precision);
+void TransitionModel::check_precision(const std::string& precision) const {
+  const bool fp8 = precision == "fp8";
+  require(fp8 || precision == "fp32" || precision == "tf32" || precision == "bf16",
+          "precision must be fp32, tf32, bf16 or fp8, got {}", precision);
+  if (fp8) backbone_->require_fp8();
   require(precision == "fp32" || device().is_cuda(), "precision {} needs --device cuda", precision);
-  precision_ = precision;
+  require(!fp8 || multiplies_fp8(device()),
+          "precision fp8 needs a GPU of compute capability 8.9 or more");
+}
+
+void TransitionModel::set_precision(const std::string& precision) {
+  check_precision(precision);
+  const bool fp8 = precision == "fp8";
+  backbone_->use_fp8(fp8);
+  backbone_->set_compute_type(fp8 || precision == "bf16" ? at::kBFloat16 : at::kFloat);
   allow_tf32(precision == "tf32");
-  backbone_->set_compute_type(precision == "bf16" ? at::kBFloat16 : at::kFloat);
+  precision_ = precision;
 }
 
 std::int64_t TransitionModel::parameter_count() const {

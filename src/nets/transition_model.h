@@ -44,8 +44,11 @@ class TransitionModel {
   Tensor scaled_target(const Tensor& window, const Tensor& next) const;
 
   void to(const at::Device& device);
-  // Of the network's arithmetic: "fp32", or on a GPU "tf32" or "bf16"; states and weights remain
-  // float32. UserError if the model's device cannot do it. TF32 is a switch of the whole process.
+  // Of the network's arithmetic: "fp32", or on a GPU "tf32", "bf16" or "fp8"; states and weights
+  // remain float32. UserError if the network or the model's device cannot do it, which is what
+  // check_precision() says before anything is done. "fp8" needs a calibrated backbone, is for use
+  // without gradients, and is bf16 for all else. TF32 is a switch of the whole process.
+  void check_precision(const std::string& precision) const;
   void set_precision(const std::string& precision);
   const std::string& precision() const { return precision_; }
   at::Device device() const { return mean_.device(); }

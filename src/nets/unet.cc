@@ -8,6 +8,7 @@ namespace slift {
 namespace {
 
 constexpr std::size_t kMaxLevels = 16;
+constexpr std::int64_t kFp8ChannelUnit = 16;  // of ops::convolution_fp8()
 
 void check(const std::vector<std::int64_t>& widths, const std::vector<std::int64_t>& state) {
   require(state.size() == 3, "net.kind = unet goes with fields, the data have vector states");
@@ -27,7 +28,7 @@ void check(const std::vector<std::int64_t>& widths, const std::vector<std::int64
 }  // namespace
 
 Unet::Unet(const NetConfig& config, const BackboneShape& shape)
-    : Backbone(shape), activation_(config.activation) {
+    : Backbone(shape), activation_(config.activation), widths_(config.widths) {
   const std::vector<std::int64_t>& widths = config.widths;
   check(widths, shape.state);
   const double gain = activation_gain(config.activation);
@@ -70,16 +71,16 @@ Unet::BlockPair Unet::make_pair(const std::string& name, std::int64_t inputs, st
           register_module(name + "_block2", std::make_shared<Block>(inputs, width, style))};
 }
 
-template <typename Body>
-void Unet::for_each_layer(const Body& body) const {
+template <typename Part, typename Body>
+void Unet::for_each(const Body& body) const {
   for (const auto& module : modules(/*include_self=*/false)) {
-    if (auto* layer = dynamic_cast<Layer*>(module.get())) body(*layer);
+    if (auto* part = dynamic_cast<Part*>(module.get())) body(*part);
   }
 }
 
 void Unet::initialise(std::uint64_t seed) {
   std::uint64_t index = 0;
-  for_each_layer([&](Layer& layer) { layer.initialise(seed, index++); });
+  for_each<Layer>([&](Layer& layer) { layer.initialise(seed, index++); });
   renew_copies();
 }
 
@@ -89,12 +90,12 @@ void Unet::set_compute_type(at::ScalarType type) {
 }
 
 void Unet::renew_copies() {
-  for_each_layer([&](Layer& layer) { layer.renew_copies(compute_type()); });
+  for_each<Layer>([&](Layer& layer) { layer.renew_copies(compute_type()); });
 }
 
 std::vector<Tensor> Unet::copies() const {
   std::map<const void*, Tensor> found;
-  for_each_layer([&](const Layer& layer) {
+  for_each<Layer>([&](const Layer& layer) {
     for (const auto& weight : layer.weights()) {
       found[weight->parameter.unsafeGetTensorImpl()] = weight->copy;
     }
@@ -102,6 +103,30 @@ std::vector<Tensor> Unet::copies() const {
   std::vector<Tensor> result;
   for (const Tensor& p : parameters()) result.push_back(found[p.unsafeGetTensorImpl()]);
   return result;
+}
+
+void Unet::require_fp8() const {
+  for (const std::int64_t width : widths_) {
+    require(width % kFp8ChannelUnit == 0,
+            "precision fp8 needs net.widths that are multiples of {}, got {}", kFp8ChannelUnit,
+            width);
+  }
+}
+
+void Unet::calibrate(const std::function<void()>& evaluate) {
+  require_fp8();
+  use_fp8(false);
+  calibrated_ = false;
+  for_each<Block>([](Block& block) { block.begin_calibration(); });
+  evaluate();
+  for_each<Block>([](Block& block) { block.end_calibration(); });
+  calibrated_ = true;
+}
+
+void Unet::use_fp8(bool wanted) {
+  require(calibrated_ || !wanted, "precision fp8 needs a network that was calibrated");
+  for_each<Block>([wanted](Block& block) { block.use_fp8(wanted); });
+  renew_copies();
 }
 
 Tensor Unet::embed(const Tensor& label) const {

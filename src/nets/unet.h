@@ -12,6 +12,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,6 +35,11 @@ class Unet : public Backbone {
   void set_compute_type(at::ScalarType type) override;
   std::vector<Tensor> copies() const override;
   void renew_copies() override;
+  // Fp8 are the 3 x 3 convolutions inside blocks, five sixths of the work; all widths must be
+  // multiples of 16.
+  void require_fp8() const override;
+  void calibrate(const std::function<void()>& evaluate) override;
+  void use_fp8(bool wanted) override;
 
  private:
   using BlockPair = std::array<std::shared_ptr<Block>, 2>;
@@ -41,11 +47,14 @@ class Unet : public Backbone {
   BlockPair make_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
                       const UnetStyle& style);
   Tensor forward_impl(const Tensor& window, const Tensor& label) override;
-  template <typename Body>
-  void for_each_layer(const Body& body) const;
+  // Calls body(part) for all layers or all blocks.
+  template <typename Part, typename Body>
+  void for_each(const Body& body) const;
   Tensor embed(const Tensor& label) const;  // [B, d] -> e; undefined if d = 0
 
   std::string activation_;
+  std::vector<std::int64_t> widths_;
+  bool calibrated_ = false;
   std::shared_ptr<Linear> label1_, label2_;
   std::shared_ptr<Convolution> stem_, smooth_, head_;
   std::vector<BlockPair> down_, up_;                         // by level, 0 the finest

@@ -2,6 +2,9 @@
 
 #include <torch/autograd.h>
 
+#include <cmath>
+
+#include "core/errors.h"
 #include "kernels/ops.h"
 #include "nets/backbone.h"
 
@@ -23,14 +26,16 @@ Tensor pad_to(const Tensor& x, std::int64_t dim, std::int64_t size) {
   return at::constant_pad_nd(x, pads);
 }
 
-// Nearest neighbours x 2 and a 3 x 3 convolution are one transposed convolution of stride 2 with 4
-// x 4 weights, along each axis (w2, w1 + w2, w0 + w1, w0). [O, I, 3, 3] -> [I, O, 4, 4].
+// Nearest neighbours x 2 and a 3 x 3 convolution are four 2 x 2 convolutions of the field before,
+// one each for even and odd rows and columns: along an axis (w0, w1 + w2) gives the even and
+// (w0 + w1, w2) the odd ones. [O, I, 3, 3] -> [4 O, I, 2, 2], as ops::interleave() takes the
+// results.
 Tensor growing_weight(const Tensor& weight) {
-  const auto along = [](const Tensor& w, std::int64_t axis) {
+  const auto split = [](const Tensor& w, std::int64_t axis) {
     const Tensor w0 = w.select(axis, 0), w1 = w.select(axis, 1), w2 = w.select(axis, 2);
-    return at::stack({w2, w1 + w2, w0 + w1, w0}, axis);
+    return at::stack({at::stack({w0, w1 + w2}, axis), at::stack({w0 + w1, w2}, axis)});
   };
-  return along(along(weight, 2), 3).transpose(0, 1);
+  return split(split(weight, 3), 3).flatten(0, 2);
 }
 
 // A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
@@ -113,6 +118,13 @@ void Convolution::renew_copies(at::ScalarType type) {
   } else {
     prepared_ = prepare_weight(type);
   }
+  fp8_weight_ = fp8_scale_ = Tensor();
+  if (input_gain_ > 0) {
+    const Tensor& weight = weight_->parameter;
+    const double gain = ops::fp8_gain(weight.abs().max().item<double>());
+    fp8_weight_ = ops::to_fp8(weight, gain).contiguous(at::MemoryFormat::ChannelsLast);
+    fp8_scale_ = at::full({1}, 1 / (input_gain_ * gain), weight.options());
+  }
 }
 
 Tensor Convolution::forward(const Tensor& x) const {
@@ -125,6 +137,13 @@ Tensor Convolution::forward(const Tensor& x) const {
 
 Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
                                      const Tensor& residual) const {
+  if (x.scalar_type() == at::kByte) {
+    return ops::convolution_fp8(x, {.weight = fp8_weight_,
+                                    .scale = fp8_scale_,
+                                    .bias = bias,
+                                    .residual = residual,
+                                    .border = circular_ ? 0 : spec_.kernel / 2});
+  }
   ops::ConvolutionArgs args{.weight = weight_->parameter,
                             .copy = weight_->copy,
                             .bias = bias,
@@ -136,12 +155,9 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
   args.weight = use_prepared ? prepared_ : prepare_weight(x.scalar_type());
   args.copy = args.weight.detach();
   if (bias.defined()) args.bias = pad_to(bias, 0, padded(spec_.outputs));
-  if (spec_.grows) {
-    args.transposed = true;
-    args.stride = 2;
-    args.border = circular_ ? 3 : 1;
-  }
-  return ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args).narrow(1, 0, spec_.outputs);
+  if (spec_.grows && bias.defined()) args.bias = args.bias.repeat(4);
+  const Tensor out = ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args);
+  return (spec_.grows ? ops::interleave(out) : out).narrow(1, 0, spec_.outputs);
 }
 
 Tensor Convolution::mix(const Tensor& a, const Tensor& b) const {
@@ -165,15 +181,29 @@ void NormActivation::initialise(std::uint64_t, std::uint64_t) {
 
 ops::Normed NormActivation::forward(const Tensor& x, const Tensor& skip, const Tensor& film,
                                     const Tensor& bias) const {
-  return ops::norm_activation({.f = activation_,
-                               .groups = kGroups,
-                               .a = x,
-                               .b = skip,
-                               .bias = bias,
-                               .scale = scale_,
-                               .shift = shift_,
-                               .film = film,
-                               .border = circular_});
+  const ops::NormArgs args{.f = activation_,
+                           .groups = kGroups,
+                           .a = x,
+                           .b = skip,
+                           .bias = bias,
+                           .scale = scale_,
+                           .shift = shift_,
+                           .film = film,
+                           .border = circular_};
+  if (gain_ > 0) return {ops::norm_activation_fp8(args, gain_), x, skip};
+  const ops::Normed result = ops::norm_activation(args);
+  if (recorded_.defined()) {
+    recorded_.copy_(at::maximum(recorded_, result.out.detach().abs().max().to(at::kFloat)));
+  }
+  return result;
+}
+
+void NormActivation::begin_recording() { recorded_ = at::zeros({}, scale_.options()); }
+
+void NormActivation::end_recording() {
+  largest_ = recorded_.item<double>();
+  recorded_ = Tensor();
+  require(std::isfinite(largest_), "precision fp8: the network's numbers are not finite");
 }
 
 Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {
@@ -205,6 +235,22 @@ Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& e) cons
   if (!shortcut_) return conv2_->forward_bordered(normed, conv2_->bias(type), first.a);
   return conv2_->forward_bordered(normed, conv2_->bias(type) + shortcut_->bias(type),
                                   shortcut_->mix(first.a, first.b));
+}
+
+void Block::begin_calibration() {
+  for (const auto& norm : {norm1_, norm2_}) norm->begin_recording();
+}
+
+void Block::end_calibration() {
+  for (const auto& norm : {norm1_, norm2_}) norm->end_recording();
+}
+
+void Block::use_fp8(bool wanted) {
+  for (const auto& [norm, conv] : {std::pair{norm1_, conv1_}, {norm2_, conv2_}}) {
+    const double gain = wanted ? ops::fp8_gain(norm->largest()) : 0;
+    norm->set_gain(gain);
+    conv->set_input_gain(gain);
+  }
 }
 
 }  // namespace slift

@@ -86,9 +86,13 @@ class Convolution : public Layer {
   Tensor bias(at::ScalarType type) const { return bias_->as(type); }
   const Tensor& bias_parameter() const { return bias_->parameter; }
 
+  // With a gain, forward_bordered() also takes fields that are times that gain in e4m3, from the
+  // next renew_copies() on; 0 is none. For 3 x 3 convolutions of stride 1.
+  void set_input_gain(double gain) { input_gain_ = gain; }
+
  private:
-  // The weight as fused kernels take it, as a function of the parameter: that of the transposed
-  // convolution if this one grows, with channels padded to multiples of 8.
+  // The weight as fused kernels take it, as a function of the parameter: with channels padded to
+  // multiples of 8, and if this convolution grows, that of four smaller ones.
   Tensor prepare_weight(at::ScalarType type) const;
   bool needs_preparation() const;  // or else it is the weight as it stands
 
@@ -97,6 +101,8 @@ class Convolution : public Layer {
   bool circular_;
   std::shared_ptr<const Weight> weight_, bias_;
   Tensor prepared_;  // renewed with the copies, for use without gradients
+  double input_gain_ = 0;
+  Tensor fp8_weight_, fp8_scale_;  // of ops::convolution_fp8(), renewed with the copies
 };
 
 // act(g (1 + a) + b), with g the group norm of concat(x, skip) (8 groups, affine, from 1 and 0) and
@@ -112,10 +118,20 @@ class NormActivation : public Layer {
   ops::Normed forward(const Tensor& x, const Tensor& skip = {}, const Tensor& film = {},
                       const Tensor& bias = {}) const;
 
+  // In between, forward() keeps the largest |result|; the end reads it from the device. UserError
+  // if it is not finite.
+  void begin_recording();
+  void end_recording();
+  double largest() const { return largest_; }  // of the last recording; 0: none
+  // With a gain the result is times that gain in e4m3; 0 is none.
+  void set_gain(double gain) { gain_ = gain; }
+
  private:
   kernels::Activation activation_;
   bool circular_;
   Tensor scale_, shift_;
+  Tensor recorded_;  // [] float32 while recording
+  double largest_ = 0, gain_ = 0;
 };
 
 // shortcut(y) + conv2(norm2(conv1(norm1(y)), film(e))) of y = concat(x, skip); the shortcut is 1 x
@@ -126,6 +142,13 @@ class Block : public torch::nn::Module {
   // x and skip have `inputs` channels together; an undefined skip has none. e [B, label_width],
   // undefined without a label -> [B, outputs, H, W].
   Tensor forward(const Tensor& x, const Tensor& skip, const Tensor& e) const;
+
+  // In between, forward() records how large the inputs of the two 3 x 3 convolutions get.
+  void begin_calibration();
+  void end_calibration();
+  // Whether these convolutions take inputs and weights in e4m3, from the next renew_copies() on.
+  // Needs a calibration.
+  void use_fp8(bool wanted);
 
  private:
   std::shared_ptr<NormActivation> norm1_, norm2_;

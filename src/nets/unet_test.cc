@@ -144,6 +144,42 @@ TEST_P(UnetOnDevice, GradientsAgreeWithGoldenValues) {
   }
 }
 
+// Fused kernels, copies of weights and four small convolutions for a growing one against float32;
+// only on CUDA is bfloat16 a type to compute in.
+TEST_P(UnetOnDevice, InBFloat16IsTheSameFunctionWithItsGradients) {
+  const at::ScalarType type = GetParam().is_cuda() ? at::kBFloat16 : at::kFloat;
+  for (const char* padding : {"zeros", "circular"}) {
+    Unet net(config({24, 48}, padding, 32), {{3, 12, 20}, 3, 16});
+    net.initialise(1);
+    net.to(GetParam());
+    const Tensor window = normals({4, 3, 3, 12, 20}, 1).to(GetParam());
+    const Tensor label = normals({4, 16}, 2).to(GetParam());
+    const auto gradients = [&] {
+      std::vector<Tensor> all = {net.forward(window, label)};
+      net.zero_grad();
+      all[0].square().mean().backward();
+      for (const Tensor& p : net.parameters()) all.push_back(p.grad().clone());
+      return all;
+    };
+    const std::vector<Tensor> full = gradients();
+    net.set_compute_type(type);
+    const std::vector<Tensor> reduced = gradients();
+    for (std::size_t i = 0; i < full.size(); ++i) {
+      const double error = root_mean_square(reduced[i].detach() - full[i].detach());
+      EXPECT_LE(error, 4e-2 * root_mean_square(full[i].detach())) << padding << " " << i;
+    }
+    // Without gradients the prepared copies are used, and renewed when the weights change.
+    torch::NoGradGuard no_grad;
+    EXPECT_TRUE(net.forward(window, label).equal(reduced[0])) << padding;
+    for (Tensor& p : net.parameters()) p.mul_(1.25);
+    net.renew_copies();
+    const Tensor scaled = net.forward(window, label);
+    net.set_compute_type(at::kFloat);
+    const Tensor expected = net.forward(window, label);
+    EXPECT_LE(root_mean_square(scaled - expected), 4e-2 * root_mean_square(expected)) << padding;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Devices, UnetOnDevice, testing::ValuesIn(test_devices()),
                          [](const auto& device) {
                            return device.param.is_cuda() ? "cuda" : "cpu";

@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kBlocksPerThread = 16;  // of a chunk, unless a size is asked for
+constexpr std::int64_t kCalibrationMembers = 16, kCalibrationSteps = 8;
 
 // How an ensemble is cut into pieces: `chunk` members, a whole number of blocks, times `states`.
 struct Cut {
@@ -140,6 +141,23 @@ TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options
   info.first_member = options.first_member;
   info.branches = options.branches;
   return info;
+}
+
+void calibrate_rollout(const TransitionModel& model, const TrajectoryReader& initial,
+                       const RolloutOptions& options) {
+  const ModelSpec& spec = model.spec();
+  check(spec, initial, options);
+  const std::int64_t count = std::min(kCalibrationMembers, initial.info().members);
+  const Tensor states = read_initial(initial, {}, 0, count, /*given=*/1, /*pinned=*/false);
+  // One at a time: that fits into any memory, and a second is soon over.
+  Stepper stepper(model, options.seed, /*rows=*/1);
+  model.backbone().calibrate([&] {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Tensor window = padded_window(states.narrow(0, i, 1), spec.net.window);
+      stepper.load(i, window.to(model.device()), /*time=*/0);
+      for (std::int64_t t = 0; t < kCalibrationSteps; ++t) stepper.advance_eagerly();
+    }
+  });
 }
 
 StepCheck check_rollout(const TransitionModel& model, const TrajectoryReader& initial,

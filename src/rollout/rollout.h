@@ -39,6 +39,13 @@ struct RolloutOptions {
 // What the file of a rollout that keeps all states says.
 TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options);
 
+// Calibrates the model's backbone, as precision fp8 needs it, on eight steps from the first state
+// of each of the first 16 starts of `initial`, or as many as there are, in the model's precision.
+// Of `options` only the seed counts, so that members remain functions of what they were before.
+// Throws UserError if `initial` does not fit or the numbers are not finite.
+void calibrate_rollout(const TransitionModel& model, const TrajectoryReader& initial,
+                       const RolloutOptions& options);
+
 // Runs the first members' block for a few steps, recorded and eagerly. Throws UserError if
 // `initial` does not fit.
 StepCheck check_rollout(const TransitionModel& model, const TrajectoryReader& initial,

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <torch/cuda.h>
 #ifdef SLIFT_WITH_CUDA
+#include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
 #endif
 
@@ -54,6 +55,16 @@ at::Device resolve_device(const std::string& name, [[maybe_unused]] int index) {
 void allow_tf32(bool allowed) {
   at::globalContext().setAllowTF32CuDNN(allowed);
   at::globalContext().setAllowTF32CuBLAS(allowed);
+}
+
+bool multiplies_fp8([[maybe_unused]] const at::Device& device) {
+#ifdef SLIFT_WITH_CUDA
+  if (device.is_cuda()) {
+    const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device.index());
+    return gpu.major > 8 || (gpu.major == 8 && gpu.minor >= 9);
+  }
+#endif
+  return false;
 }
 
 void set_threads(std::int64_t threads) {

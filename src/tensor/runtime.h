@@ -17,6 +17,10 @@ at::Device resolve_device(const std::string& name, int index = 0);
 // until asked for.
 void allow_tf32(bool allowed);
 
+// Whether it is a GPU that multiplies numbers of 8 bits, which those of compute capability 8.9 and
+// more do.
+bool multiplies_fp8(const at::Device& device);
+
 // Threads for LibTorch, OpenBLAS and parallel_for; 0 means all cores.
 void set_threads(std::int64_t threads);
 

@@ -118,6 +118,7 @@ TEST(BenchTest, RefusesWhatCannotBe) {
       {{"bench", "rollout", "--precision", "bf16"}, "precision bf16 needs --device cuda"},
       {{"bench", "kernels", "--precision", "bf16"}, "precision bf16 needs --device cuda"},
       {{"bench", "train", "--precision", "fp8"}, "--precision"},
+      {{"bench", "rollout", "--precision", "fp8"}, "precision fp8 needs --device cuda"},
       {{"bench", "rollout", "--kernels"}, "--kernels needs --device cuda"},
       {{"bench", "rollout", "--size", "6", "--widths", "8,8,8"}, "multiples of 4, got 6 x 6"},
       {{"bench", "kernels", "--size", "1", "--widths", "8,8"}, "--size must"},

@@ -9,29 +9,33 @@
 namespace slift::kernels::cuda {
 namespace {
 
-enum Uid : std::int64_t { kX = 1, kW, kY, kResidual, kBias, kPlain, kWithResidual };
+enum Uid : std::int64_t { kX = 1, kW, kY, kResidual, kBias, kScale, kFirstVirtual };
 
 using Extents = std::vector<std::int64_t>;
 
-// A tensor [n, c, h, w], channels-last. Virtual ones exist in registers only.
-Descriptor tensor(Uid uid, cudnnDataType_t type, const Extents& extents, bool is_virtual = false) {
+// A tensor [n, c, h, w], channels-last. Virtual ones, from kFirstVirtual on, exist in registers
+// only.
+Descriptor tensor(std::int64_t uid, cudnnDataType_t type, const Extents& extents) {
   const std::int64_t c = extents[1], h = extents[2], w = extents[3];
   Descriptor d(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-  d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, static_cast<std::int64_t>(uid))
+  d.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
       .set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
       .set(CUDNN_ATTR_TENSOR_DIMENSIONS, extents)
       .set(CUDNN_ATTR_TENSOR_STRIDES, Extents{h * w * c, 1, w * c, c})
       .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16})
-      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual);
+      .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, uid >= kFirstVirtual);
   d.finalize();
   return d;
 }
 
-Descriptor convolution(const ConvShape& shape) {
+Descriptor convolution(const ConvShape& shape, ConvType type) {
+  // With this type tensor cores add up fp8 products at full speed, with fewer bits than float32.
+  const cudnnDataType_t sums =
+      type == ConvType::kFp8 ? CUDNN_DATA_FAST_FLOAT_FOR_FP8 : CUDNN_DATA_FLOAT;
   const Extents two_strides = {shape.stride, shape.stride}, border = {shape.border, shape.border};
   Descriptor d(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
   d.set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, std::int64_t{2})
-      .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
+      .set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, sums)
       .set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
       .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, two_strides)
       .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, Extents{1, 1})
@@ -76,22 +80,45 @@ PassNames names_of(ConvPass pass) {
   }
 }
 
-Descriptor addition() {
+Descriptor pointwise(cudnnPointwiseMode_t mode) {
   Descriptor d(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-  d.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD)
-      .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
+  d.set(CUDNN_ATTR_POINTWISE_MODE, mode).set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
   d.finalize();
   return d;
+}
+
+// What is done to the sums before they are rounded: multiplied by or added to a tensor.
+struct Term {
+  cudnnPointwiseMode_t mode;
+  Uid uid;
+  cudnnDataType_t type;
+  Extents extents;
+};
+
+std::vector<Term> terms_of(const ConvProblem& problem, const Extents& result) {
+  std::vector<Term> terms;
+  if (problem.type == ConvType::kFp8) {
+    terms.push_back({CUDNN_POINTWISE_MUL, kScale, CUDNN_DATA_FLOAT, {1, 1, 1, 1}});
+  }
+  // The residual before the bias: cuDNN's fused kernels are faster this way round.
+  if (problem.residual) {
+    terms.push_back({CUDNN_POINTWISE_ADD, kResidual, CUDNN_DATA_BFLOAT16, result});
+  }
+  if (problem.bias) {
+    terms.push_back({CUDNN_POINTWISE_ADD, kBias, CUDNN_DATA_BFLOAT16, {1, result[1], 1, 1}});
+  }
+  return terms;
 }
 
 }  // namespace
 
 std::string ConvProblem::key() const {
   const char* names[] = {"forward", "input_gradient", "weight_gradient"};
-  return fmt::format("{}{}{} batch {} in {} {}x{} out {} kernel {} stride {} border {}",
-                     names[static_cast<int>(pass)], residual ? "+residual" : "",
-                     bias ? "+bias" : "", shape.batch, shape.inputs, shape.height, shape.width,
-                     shape.outputs, shape.kernel, shape.stride, shape.border);
+  return fmt::format("{}{}{}{} batch {} in {} {}x{} out {} kernel {} stride {} border {}",
+                     type == ConvType::kFp8 ? "fp8 " : "", names[static_cast<int>(pass)],
+                     residual ? "+residual" : "", bias ? "+bias" : "", shape.batch, shape.inputs,
+                     shape.height, shape.width, shape.outputs, shape.kernel, shape.stride,
+                     shape.border);
 }
 
 // One handle for all threads: who calls it holds the lock.
@@ -119,46 +146,40 @@ ConvGraph::ConvGraph(const ConvProblem& problem) : graph_(CUDNN_BACKEND_OPERATIO
                      : problem.pass == ConvPass::kInputGradient ? kX
                                                                 : kW;
   const Extents& result_extents = extents[result - kX];
-  const bool plain = !problem.residual && !problem.bias;
-  const auto operand = [&](Uid uid) -> const Descriptor& {
-    if (uid == result && !plain) {
-      return keep(tensor(kPlain, CUDNN_DATA_FLOAT, result_extents, /*is_virtual=*/true));
-    }
-    return keep(tensor(uid, CUDNN_DATA_BFLOAT16, extents[uid - kX]));
+  const std::vector<Term> terms = terms_of(problem, result_extents);
+  // What holds the result after `done` of the terms: a virtual tensor until all are.
+  const auto after = [&](std::size_t done) -> const Descriptor& {
+    const bool all = done == terms.size();
+    return keep(tensor(all ? result : kFirstVirtual + static_cast<std::int64_t>(done),
+                       all ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT, result_extents));
   };
+  const cudnnDataType_t type =
+      problem.type == ConvType::kFp8 ? CUDNN_DATA_FP8_E4M3 : CUDNN_DATA_BFLOAT16;
 
   Descriptor operation(names.operation);
-  const Descriptor* last = nullptr;
+  const Descriptor* last = &after(0);
   for (const auto& [name, uid] : {std::pair{names.x, kX}, {names.w, kW}, {names.y, kY}}) {
-    const Descriptor& d = operand(uid);
-    operation.set_descriptor(name, d);
-    if (uid == result) last = &d;
+    operation.set_descriptor(name,
+                             uid == result ? *last : keep(tensor(uid, type, extents[uid - kX])));
   }
-  operation.set_descriptor(names.convolution, keep(convolution(shape)))
+  operation.set_descriptor(names.convolution, keep(convolution(shape, problem.type)))
       .set(names.alpha, 1.0f)
       .set(names.beta, 0.0f)
       .finalize();
   std::vector<void*> operations = {keep(std::move(operation)).raw()};
 
-  const auto add = [&](const Descriptor& term, const Descriptor& sum) {
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const Term& term = terms[i];
+    const Descriptor& next = after(i + 1);
     Descriptor d(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-    d.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, keep(addition()))
+    d.set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, keep(pointwise(term.mode)))
         .set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, *last)
-        .set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, term)
-        .set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, sum)
+        .set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+                        keep(tensor(term.uid, term.type, term.extents)))
+        .set_descriptor(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, next)
         .finalize();
     operations.push_back(keep(std::move(d)).raw());
-    last = &sum;
-  };
-  // The residual first: cuDNN's fused kernels are faster this way round.
-  if (problem.residual) {
-    const Descriptor& term = keep(tensor(kResidual, CUDNN_DATA_BFLOAT16, result_extents));
-    add(term, problem.bias ? keep(tensor(kWithResidual, CUDNN_DATA_FLOAT, result_extents, true))
-                           : keep(tensor(result, CUDNN_DATA_BFLOAT16, result_extents)));
-  }
-  if (problem.bias) {
-    const Descriptor& term = keep(tensor(kBias, CUDNN_DATA_BFLOAT16, {1, result_extents[1], 1, 1}));
-    add(term, keep(tensor(result, CUDNN_DATA_BFLOAT16, result_extents)));
+    last = &next;
   }
   graph_.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, cudnn_handle())
       .set_descriptors(CUDNN_ATTR_OPERATIONGRAPH_OPS, operations)
@@ -217,7 +238,9 @@ void ConvPlan::run(const ConvOperands& operands, void* workspace, void* stream) 
   for (const void* p : {operands.x, operands.w, operands.y}) {
     pointers.push_back(const_cast<void*>(p));
   }
-  for (const auto& [uid, p] : {std::pair{kResidual, operands.residual}, {kBias, operands.bias}}) {
+  const void* const scale = operands.scale;
+  for (const auto& [uid, p] :
+       {std::pair{kResidual, operands.residual}, {kBias, operands.bias}, {kScale, scale}}) {
     if (p == nullptr) continue;
     uids.push_back(uid);
     pointers.push_back(const_cast<void*>(p));

@@ -1,4 +1,5 @@
-// Convolutions of bfloat16 fields by cuDNN's graph API, each by the fastest plan for its shape.
+// Convolutions of bfloat16 or fp8 fields by cuDNN's graph API, each by the fastest plan for its
+// shape.
 //
 // Which plan that is, is found once by timing all that cuDNN proposes, and remembered on disk per
 // GPU and version of cuDNN (convolution_plans.cc): the same shape runs the same way from then on,
@@ -19,28 +20,34 @@ struct ConvShape {
   std::int64_t out_width() const { return (width + 2 * border - kernel) / stride + 1; }
 };
 
-// What is computed from what: y from (x, w), x from (y, w), w from (x, y). The second, the gradient
-// of x given that of y, is also known as transposed convolution.
+// What is computed from what: y from (x, w), the gradient of x from that of y and w, the gradient of
+// w from x and that of y.
 enum class ConvPass { kForward, kInputGradient, kWeightGradient };
+
+// Of x and w. Fp8 (e4m3) is for the forward pass alone; the sum over the kernel, which loses a few
+// bits for speed, is multiplied by a number before anything is added.
+enum class ConvType { kBFloat16, kFp8 };
 
 struct ConvProblem {
   ConvShape shape;
   ConvPass pass = ConvPass::kForward;
   // Added to the result before it is rounded: a field of its shape, and a number per channel.
   bool residual = false, bias = false;
+  ConvType type = ConvType::kBFloat16;
 
   std::string key() const;  // names the problem in the file of plans
 };
 
 // Device pointers, aligned to 16 bytes; the result of the pass is written, the rest is read.
-// Everything is bfloat16 (for a weight gradient in float32 cuDNN has only slow plans), sums are
-// float32. Channels are multiples of 8.
+// All but x and w of fp8 is bfloat16 (for a weight gradient in float32 cuDNN has only slow plans),
+// sums are float32. Channels are multiples of 8, those of fp8 of 16.
 struct ConvOperands {
   const void* x;
   const void* w;
   const void* y;
   const void* residual = nullptr;
   const void* bias = nullptr;
+  const float* scale = nullptr;  // the number of ConvType::kFp8
 };
 
 class ConvPlan {

@@ -10,6 +10,8 @@
 namespace slift::kernels::cuda {
 namespace {
 
+constexpr int kStages = 4;
+
 // A thread keeps N channels of one group, of every `rows`-th cell of its block, from the first line
 // to the last, so that the tile needs no barrier. Sums are about a value of the group in float32,
 // closed in float64 in an order that the plan fixes.
@@ -43,10 +45,16 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   const Column<const T> x = column(shape, in.a, in.b, sample, channel);
   auto* const tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + pack;
 
-  for (int i = begin; i < cells; i += rows) {
-    __pipeline_memcpy_async(tile + i * packs, x.first + (first_cell + i) * x.stride, 16);
+  // The tile comes in stages, so that the first can be added up while the others are on their way.
+  const int stage_cells = (cells + kStages * rows - 1) / (kStages * rows) * rows;
+  const auto stage_end = [&](int stage) { return min(cells, begin + (stage + 1) * stage_cells); };
+#pragma unroll
+  for (int stage = 0; stage < kStages; ++stage) {
+    for (int i = begin + stage * stage_cells; i < stage_end(stage); i += rows) {
+      __pipeline_memcpy_async(tile + i * packs, x.first + (first_cell + i) * x.stride, 16);
+    }
+    __pipeline_commit();
   }
-  __pipeline_commit();
   const auto origin_of = [&](int g) {
     const std::int64_t c = first_channel + g * width;
     return to_float(*column(shape, in.a, in.b, sample, c).first) + bias_of(in, c);
@@ -55,17 +63,20 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   if (in.bias != nullptr) load(in.bias + channel, bias);
   load_affine(in, sample, channel, slope, offset);
   const float origin = origin_of(group);
-  __pipeline_wait_prior(0);
 
   float sums[2] = {}, squares[2] = {};
+#pragma unroll
+  for (int stage = 0; stage < kStages; ++stage) {
+    __pipeline_wait_prior(kStages - 1 - stage);
 #pragma unroll 4
-  for (int i = begin; i < cells; i += rows) {
-    float values[N];
-    unpack(tile[i * packs], values);
-    for (int k = 0; k < N; ++k) {
-      const float deviation = values[k] + (bias[k] - origin);
-      sums[k % 2] += deviation;
-      squares[k % 2] += deviation * deviation;
+    for (int i = begin + stage * stage_cells; i < stage_end(stage); i += rows) {
+      float values[N];
+      unpack(tile[i * packs], values);
+      for (int k = 0; k < N; ++k) {
+        const float deviation = values[k] + (bias[k] - origin);
+        sums[k % 2] += deviation;
+        squares[k % 2] += deviation * deviation;
+      }
     }
   }
   thread_sums[thread] = make_float2(sums[0] + sums[1], squares[0] + squares[1]);

@@ -25,12 +25,12 @@ struct ClusterPlan {
   unsigned tile_bytes;  // of a block: its cells in shared memory, of all fields held there
 };
 
-// Nothing if the shape does not fit. `element_bytes` is the size of a number, `fields` how many are
-// held in shared memory. More than 8 blocks, which any GPU with clusters can run, only if a tile
-// would be too large otherwise. Groups are whole packs of 16 bytes.
+// Nothing if the shape does not fit. `element_bytes` is the size of a number, `fields` how many
+// fields are held in shared memory. Groups are whole packs of 16 bytes.
 inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int element_bytes,
-                                               int fields = 1, std::int64_t most_blocks = 8) {
-  constexpr std::int64_t kPortableBlocks = 8;
+                                               int fields = 1) {
+  constexpr std::int64_t kMostBlocks = 16;  // of Hopper
+  constexpr std::int64_t kUsualBlocks = 8;  // more only if the tiles would be too large
   constexpr std::int64_t kPackBytes = 16, kFewestRowBytes = 32;  // of a cell: a memory sector
   constexpr std::int64_t kBurstBytes = 64;        // of a cell: better, if there is room
   constexpr std::int64_t kTileBytes = 64 * 1024;  // kClusterBlocksAtOnce fit a multiprocessor
@@ -50,8 +50,9 @@ inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int eleme
     const auto too_few = [&] {
       return shape.batch * (shape.groups / groups) * blocks < kManyBlocks && tile() > kSmallTile;
     };
-    while (blocks < kPortableBlocks && (tile() > kTileBytes || too_few())) blocks *= 2;
-    while (blocks < most_blocks && tile() > kTileBytes) blocks *= 2;
+    while (blocks < kMostBlocks && (tile() > kTileBytes || (too_few() && blocks < kUsualBlocks))) {
+      blocks *= 2;
+    }
     if (tile() > (best ? kTileBytes : kClusterBytes)) break;
     best =
         ClusterPlan{static_cast<int>(blocks), static_cast<int>(cells()), static_cast<int>(groups),
@@ -64,7 +65,7 @@ inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int eleme
 // The same for backward, which holds x and the gradient that arrives and closes a channel's sums in
 // one thread.
 inline std::optional<ClusterPlan> plan_cluster_backward(const NormShape& shape, int element_bytes) {
-  const auto plan = plan_cluster(shape, element_bytes, 2, 16);
+  const auto plan = plan_cluster(shape, element_bytes, 2);
   return plan && plan->channels <= kClusterThreads ? plan : std::nullopt;
 }
 
