@@ -11,6 +11,9 @@
 
 namespace slift::kernels::cuda {
 
+// Tiles come in stages, so that the first can be added up while the others are on their way.
+inline constexpr int kClusterStages = 4;
+
 // What a cluster, a block and a thread take. Threads form `rows` rows of packs of N channels, a
 // thread takes its pack of every `rows`-th cell of its block; threads beyond the last whole row
 // have no cells.
@@ -32,19 +35,24 @@ struct ClusterPlace {
     pack = thread % packs;
     row = thread / packs;
     begin = row < rows ? row : cells;
+    stage_cells = (cells + kClusterStages * rows - 1) / (kClusterStages * rows) * rows;
     group = pack * N / width;
     channel = first_channel + pack * N;
   }
 
+  // The thread's cells of a stage: stage_begin(), stage_begin() + rows, ... below stage_end().
+  __device__ int stage_begin(int stage) const { return begin + stage * stage_cells; }
+  __device__ int stage_end(int stage) const { return min(cells, stage_begin(stage + 1)); }
+
   // Of the cluster.
   int sample, first_group, first_channel;
   int rank, width;  // its block's place in it, channels of a group
-  // Of the block.
-  int first_cell, cells, packs, rows;
-  // Of the thread: its cells are first_cell + begin, first_cell + begin + rows, ...
-  int channel;  // the first of its pack
+  // Of the block; cells count from its first.
+  int first_cell, cells, packs, rows, stage_cells;
+  // Of the thread.
   int thread, pack, row, begin;
-  int group;  // counted from the cluster's first
+  int group;    // counted from the cluster's first
+  int channel;  // the first of its pack
 };
 
 // Enqueues kKernel(args...) for `clusters` clusters of the plan's blocks, with its tiles as dynamic

@@ -10,7 +10,6 @@
 namespace slift::kernels::cuda {
 namespace {
 
-constexpr int kLoadStages = 4;   // the first cells are added up while the last are under way
 constexpr int kChannelSums = 3;  // of g = dloss/dh, of g (x - centre) and of x - centre
 
 // Where the output shows every `step`-th cell, without divisions.
@@ -151,15 +150,11 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   auto* const x_tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + place.pack;
   auto* const grad_tile = x_tile + plan.cells * place.packs;
 
-  const int turns = (place.cells + place.rows - 1) / place.rows;
-  const int stage_cells = (turns + kLoadStages - 1) / kLoadStages * place.rows;
   {
     Walk<kBorder> walk = walk_cells();
-    int i = place.begin;
 #pragma unroll 1
-    for (int stage = 1; stage <= kLoadStages; ++stage) {
-#pragma unroll 1
-      for (const int end = min(stage * stage_cells, place.cells); i < end; i += place.rows) {
+    for (int stage = 0; stage < kClusterStages; ++stage) {
+      for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows) {
         __pipeline_memcpy_async(x_tile + i * place.packs,
                                 x.first + (place.first_cell + i) * x.stride, 16);
         __pipeline_memcpy_async(grad_tile + i * place.packs, grad_y + walk.place() * channels, 16);
@@ -217,12 +212,11 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
     };
     for_each_own_edge([&](unsigned, float(&values)[N], float(&g)[N]) { add(values, g); });
     Walk<kBorder> walk = walk_cells();
-    int i = place.begin;
 #pragma unroll 1
-    for (int stage = 1; stage <= kLoadStages; ++stage) {
-      __pipeline_wait_prior(static_cast<std::size_t>(kLoadStages - stage));
+    for (int stage = 0; stage < kClusterStages; ++stage) {
+      __pipeline_wait_prior(static_cast<std::size_t>(kClusterStages - 1 - stage));
 #pragma unroll 2
-      for (const int end = min(stage * stage_cells, place.cells); i < end; i += place.rows) {
+      for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows) {
         if (walk.is_only()) {
           float values[N], g[N];
           load_tiles(i, values, g);
