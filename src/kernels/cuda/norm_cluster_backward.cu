@@ -12,46 +12,6 @@ namespace {
 
 constexpr int kChannelSums = 3;  // of g = dloss/dh, of g (x - centre) and of x - centre
 
-// Where the output shows every `step`-th cell, without divisions.
-template <bool kBorder>
-class Walk {
- public:
-  __device__ Walk(const Extent&, unsigned cell, unsigned step) : cell_(cell), step_(step) {}
-  __device__ unsigned place() const { return cell_; }
-  __device__ bool is_only() const { return true; }
-  __device__ void advance() { cell_ += step_; }
-
- private:
-  unsigned cell_, step_;
-};
-
-template <>
-class Walk<true> {
- public:
-  __device__ Walk(const Extent& extent, unsigned cell, unsigned step)
-      : extent_(extent),
-        row_(cell / extent.width),
-        column_(cell % extent.width),
-        row_step_(step / extent.width),
-        column_step_(step % extent.width) {}
-  __device__ unsigned place() const { return (row_ + 1) * (extent_.width + 2) + column_ + 1; }
-  __device__ bool is_only() const {
-    return row_ > 0 && row_ + 1 < extent_.height && column_ > 0 && column_ + 1 < extent_.width;
-  }
-  __device__ void advance() {
-    row_ += row_step_;
-    column_ += column_step_;
-    if (column_ >= extent_.width) {
-      column_ -= extent_.width;
-      ++row_;
-    }
-  }
-
- private:
-  Extent extent_;
-  unsigned row_, column_, row_step_, column_step_;
-};
-
 // The block's sums of each channel from its threads', into sums[k * kClusterThreads + channel]. In
 // between the memory holds one of the kChannelSums of all threads, [rows, channels].
 template <int N>
@@ -143,25 +103,23 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   const Column<const T> x = column(shape, in.a, in.b, place.sample, place.channel);
   const T* const grad_y =
       arrivals.out + place.sample * shape.out_cells() * channels + place.channel;
-  const auto walk_cells = [&] {
-    return Walk<kBorder>(extent, static_cast<unsigned>(place.first_cell + place.begin),
-                         static_cast<unsigned>(place.rows));
-  };
   auto* const x_tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + place.pack;
   auto* const grad_tile = x_tile + plan.cells * place.packs;
 
-  {
-    Walk<kBorder> walk = walk_cells();
+  // A thread has at most 32 cells: its rows, at least 4, fill 4/5 of the threads or more.
+  static_assert(kClusterBytes / 2 / 16 <= 32 * (kClusterThreads * 4 / 5));
+  unsigned edges = 0;  // bit n: the thread's n-th cell is at the edge
+  unsigned bit = 1;
 #pragma unroll 1
-    for (int stage = 0; stage < kClusterStages; ++stage) {
-      for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows) {
-        __pipeline_memcpy_async(x_tile + i * place.packs,
-                                x.first + (place.first_cell + i) * x.stride, 16);
-        __pipeline_memcpy_async(grad_tile + i * place.packs, grad_y + walk.place() * channels, 16);
-        walk.advance();
-      }
-      __pipeline_commit();
+  for (int stage = 0; stage < kClusterStages; ++stage) {
+    for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows, bit <<= 1) {
+      const Spot<kBorder> spot(extent, place.first_cell + i);
+      __pipeline_memcpy_async(x_tile + i * place.packs, x.first + (place.first_cell + i) * x.stride,
+                              16);
+      __pipeline_memcpy_async(grad_tile + i * place.packs, grad_y + spot.place * channels, 16);
+      if (!spot.is_only) edges |= bit;
     }
+    __pipeline_commit();
   }
 
   // h = (x - centre) slope + offset; here and below x has no bias yet.
@@ -211,18 +169,18 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
       }
     };
     for_each_own_edge([&](unsigned, float(&values)[N], float(&g)[N]) { add(values, g); });
-    Walk<kBorder> walk = walk_cells();
+    unsigned skip = edges;
 #pragma unroll 1
     for (int stage = 0; stage < kClusterStages; ++stage) {
       __pipeline_wait_prior(static_cast<std::size_t>(kClusterStages - 1 - stage));
 #pragma unroll 2
-      for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows) {
-        if (walk.is_only()) {
+      for (int i = place.stage_begin(stage); i < place.stage_end(stage);
+           i += place.rows, skip >>= 1) {
+        if ((skip & 1) == 0) {
           float values[N], g[N];
           load_tiles(i, values, g);
           add(values, g);
         }
-        walk.advance();
       }
     }
     close_block(place, thread_sums, sums);
@@ -259,15 +217,14 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
     store(g, grad_x.first + cell * grad_x.stride);
   };
   for_each_own_edge(write);
-  Walk<kBorder> walk = walk_cells();
+  unsigned skip = edges;
 #pragma unroll 2
-  for (int i = place.begin; i < place.cells; i += place.rows) {
-    if (walk.is_only()) {
+  for (int i = place.begin; i < place.cells; i += place.rows, skip >>= 1) {
+    if ((skip & 1) == 0) {
       float values[N], g[N];
       load_tiles(i, values, g);
       write(place.first_cell + i, values, g);
     }
-    walk.advance();
   }
   cluster.barrier_wait();  // until the others have read this block's sums
 }

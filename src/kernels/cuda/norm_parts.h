@@ -14,8 +14,8 @@ namespace slift::kernels::cuda {
 
 // As cpu/activation_math.h: z is twice half_z().
 struct Gelu {
-  static __device__ float half_z(float x) { return x * (0.79788456f + 0.0356774081f * x * x); }
-  static __device__ float slope(float x) { return 1.59576912f + 0.214064449f * x * x; }
+  static __device__ float half_z(float x) { return x * (0.79788456f + 0.0356774081f * (x * x)); }
+  static __device__ float slope(float x) { return 1.59576912f + 0.214064449f * (x * x); }
 };
 
 struct Silu {
