@@ -184,9 +184,9 @@ void draw_labels(const LabelArgs& args, void* stream);
 // The same; all pointers are device pointers.
 void squared_distances(const DistanceArgs& args, void* stream);
 
-// Two reads of the inputs and three launches, or one of each where a few groups of a sample fit
-// into the shared memory of a cluster of blocks (cuda/norm_cluster.h); kAuto takes what fits, and
-// kCluster throws std::invalid_argument where it does not. They differ by roundings.
+// Two reads of the fields and three or four launches, or one of each where a few groups of a sample
+// fit into the shared memory of a cluster of blocks (cuda/norm_cluster.h); kAuto takes what fits,
+// and kCluster throws std::invalid_argument where it does not. They differ by roundings.
 enum class NormForm { kAuto, kPasses, kCluster };
 
 // The same for all groups of all samples. `workspace` is norm_workspace_size() floats, aligned to
@@ -200,7 +200,7 @@ void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float
 template <typename T>
 void norm_activation_backward(const NormInputs<T>& in, const float* mean, const float* rstd,
                               const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
-                              float* workspace, void* stream);
+                              float* workspace, void* stream, NormForm form = NormForm::kAuto);
 
 // The same for all `rows` of the output, those of all samples; images are added up in float32.
 template <typename T>

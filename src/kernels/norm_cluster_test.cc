@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ namespace {
 using kernels::NormShape;
 using kernels::cuda::ClusterPlan;
 using kernels::cuda::plan_cluster;
+using kernels::cuda::plan_cluster_backward;
 
 constexpr int kBytesOfBFloat16 = 2, kBytesOfFloat = 4;
 
@@ -30,20 +32,24 @@ std::vector<NormShape> fitting_shapes() {
           {70, 16, 16, 128, 0, 8}};
 }
 
+void expect_fits(const NormShape& shape, const std::optional<ClusterPlan>& plan, int fields) {
+  ASSERT_TRUE(plan.has_value()) << shape.height << " x " << shape.width << " " << shape.channels();
+  EXPECT_EQ(shape.groups % plan->groups, 0);
+  EXPECT_EQ(plan->channels, plan->groups * shape.channels() / shape.groups);
+  EXPECT_GE(std::int64_t{plan->blocks} * plan->cells, shape.cells());
+  EXPECT_LE(plan->blocks, 16);
+  EXPECT_EQ(plan->tile_bytes,
+            static_cast<unsigned>(plan->cells * plan->channels * kBytesOfBFloat16 * fields));
+  EXPECT_LE(plan->tile_bytes, 200u * 1024);
+  EXPECT_EQ(plan->tile_bytes % 16, 0u);
+  EXPECT_GE(plan->channels * kBytesOfBFloat16, 32);
+  EXPECT_LE(plan->channels * kBytesOfBFloat16, 16 * kernels::cuda::kClusterThreads);
+}
+
 TEST(NormCluster, PlansCoverTheSampleAndFitTheDevice) {
   for (const NormShape& shape : fitting_shapes()) {
-    const auto plan = plan_cluster(shape, kBytesOfBFloat16);
-    ASSERT_TRUE(plan.has_value()) << shape.height << " x " << shape.width << " "
-                                  << shape.channels();
-    EXPECT_EQ(shape.groups % plan->groups, 0);
-    EXPECT_EQ(plan->channels, plan->groups * shape.channels() / shape.groups);
-    EXPECT_GE(std::int64_t{plan->blocks} * plan->cells, shape.cells());
-    EXPECT_LE(plan->blocks, 16);
-    EXPECT_EQ(plan->tile_bytes, static_cast<unsigned>(plan->cells * plan->channels * 2));
-    EXPECT_LE(plan->tile_bytes, 200u * 1024);
-    EXPECT_EQ(plan->tile_bytes % 16, 0u);
-    EXPECT_GE(plan->channels * kBytesOfBFloat16, 32);
-    EXPECT_LE(plan->channels * kBytesOfBFloat16, 16 * kernels::cuda::kClusterThreads);
+    expect_fits(shape, plan_cluster(shape, kBytesOfBFloat16), 1);
+    expect_fits(shape, plan_cluster_backward(shape, kBytesOfBFloat16), 2);
   }
 }
 
@@ -62,11 +68,26 @@ TEST(NormCluster, PlansOfTheNetworksLevels) {
   EXPECT_EQ(plan_cluster({1, 16, 16, 128, 0, 16}, kBytesOfBFloat16)->groups, 4);
 }
 
+TEST(NormCluster, PlansOfTheNetworksLevelsBackward) {
+  const auto high = plan_cluster_backward({64, 64, 64, 128, 0, 8}, kBytesOfBFloat16);
+  EXPECT_EQ(high->groups, 2);
+  EXPECT_EQ(high->blocks, 8);
+  EXPECT_EQ(high->tile_bytes, 64u * 1024);
+  const auto low = plan_cluster_backward({64, 16, 16, 512, 0, 8}, kBytesOfBFloat16);
+  EXPECT_EQ(low->groups, 1);
+  EXPECT_EQ(low->blocks, 1);
+  EXPECT_EQ(low->tile_bytes, 64u * 1024);
+}
+
 TEST(NormCluster, ShapesThatDoNotFitHaveNoPlan) {
   EXPECT_FALSE(plan_cluster({1, 256, 256, 128, 0, 8}, kBytesOfFloat));  // too many bytes
   EXPECT_FALSE(plan_cluster({1, 8, 8, 8, 0, 1}, kBytesOfBFloat16));     // too few in a cell
   EXPECT_FALSE(plan_cluster({1, 8, 8, 24, 0, 8}, kBytesOfBFloat16));    // not whole packs
   EXPECT_FALSE(plan_cluster({1, 2, 2, 8192, 0, 2}, kBytesOfBFloat16));  // wider than a block
+  // Backward closes one channel in a thread.
+  EXPECT_TRUE(plan_cluster({1, 2, 2, 1024, 0, 2}, kBytesOfBFloat16));
+  EXPECT_FALSE(plan_cluster_backward({1, 2, 2, 1024, 0, 2}, kBytesOfBFloat16));
+  EXPECT_TRUE(plan_cluster_backward({1, 2, 2, 512, 0, 2}, kBytesOfBFloat16));
 }
 
 #ifdef SLIFT_WITH_CUDA
@@ -89,6 +110,17 @@ struct Sources {
     shift = 0.3 * at::randn({shape.channels()}, number);
     film = 0.3 * at::randn({shape.batch, 2 * shape.channels()}, number);
   }
+  template <typename T>
+  kernels::NormInputs<T> inputs(const NormShape& shape) const {
+    return {shape,
+            kernels::Activation::kGelu,
+            ops::data_of<T>(a),
+            ops::data_of<T>(b),
+            ops::data_of<float>(bias),
+            ops::data_of<float>(scale),
+            ops::data_of<float>(shift),
+            ops::data_of<float>(film)};
+  }
   Tensor a, b, bias, scale, shift, film;
 };
 
@@ -102,18 +134,10 @@ Outcome run_form(NormForm form, const NormShape& shape, const Sources& s, at::Sc
                   at::empty({shape.batch, shape.groups}, number),
                   at::empty({shape.batch, shape.groups}, number)};
   const Tensor workspace = at::empty({kernels::cuda::norm_workspace_size(shape)}, number);
-  const kernels::NormInputs<T> in{shape,
-                                  kernels::Activation::kGelu,
-                                  ops::data_of<T>(s.a),
-                                  ops::data_of<T>(s.b),
-                                  ops::data_of<float>(s.bias),
-                                  ops::data_of<float>(s.scale),
-                                  ops::data_of<float>(s.shift),
-                                  ops::data_of<float>(s.film)};
   const kernels::NormOutputs<Out> out{ops::data_of<Out>(y.out), ops::data_of<float>(y.mean),
                                       ops::data_of<float>(y.rstd), gain};
-  kernels::cuda::norm_activation(in, out, ops::data_of<float>(workspace), ops::current_stream(),
-                                 form);
+  kernels::cuda::norm_activation(s.inputs<T>(shape), out, ops::data_of<float>(workspace),
+                                 ops::current_stream(), form);
   return y;
 }
 
@@ -157,11 +181,87 @@ TEST(NormCluster, FormsAgreeAndRepeatTheirBits) {
   }
 }
 
+// What arrives at backward; a and b may have no elements.
+struct Arriving {
+  Tensor out, a, b;
+};
+
+using Gradients = std::vector<Tensor>;  // of a, b, bias, scale, shift, film
+
+template <typename T>
+Gradients run_backward_form(NormForm form, const NormShape& shape, const Sources& s,
+                            const Arriving& from) {
+  const Outcome y = run_form<T, T>(NormForm::kPasses, shape, s, s.a.scalar_type());
+  const auto rows = [&](const Tensor& parameter) {  // of one sample each
+    return at::empty({parameter.numel() > 0 ? shape.batch : 0, shape.channels()},
+                     s.scale.options());
+  };
+  const Gradients g{at::empty_like(s.a), at::empty_like(s.b), rows(s.bias),
+                    rows(s.scale),       rows(s.shift),       at::empty_like(s.film)};
+  const Tensor workspace =
+      at::empty({kernels::cuda::norm_workspace_size(shape)}, s.scale.options());
+  kernels::cuda::norm_activation_backward<T>(
+      s.inputs<T>(shape), ops::data_of<float>(y.mean), ops::data_of<float>(y.rstd),
+      {ops::data_of<T>(from.out), ops::data_of<T>(from.a), ops::data_of<T>(from.b)},
+      {ops::data_of<T>(g[0]), ops::data_of<T>(g[1]), ops::data_of<float>(g[2]),
+       ops::data_of<float>(g[3]), ops::data_of<float>(g[4]), ops::data_of<float>(g[5])},
+      ops::data_of<float>(workspace), ops::current_stream(), form);
+  return g;
+}
+
+// `given` chooses what there is: bit 0 bias, 1 film, 2 and 3 what arrives at a and b. Errors are in
+// units of the largest gradient, of the fields and of the parameters.
+template <typename T>
+void expect_equal_gradients(const NormShape& shape, at::ScalarType type, unsigned given,
+                            double field_error, double parameter_error) {
+  Sources s(shape, type);
+  // With a mean, so that the parts that the statistics bring are as large as the others.
+  Arriving from{at::randn({shape.batch, shape.out_cells(), shape.channels()}, s.a.options()) + 1,
+                at::randn_like(s.a), at::randn_like(s.b)};
+  Tensor* const options[] = {&s.bias, &s.film, &from.a, &from.b};
+  for (unsigned i = 0; i < 4; ++i) {
+    if ((given >> i & 1) == 0) *options[i] = at::empty({0}, options[i]->options());
+  }
+  const Gradients passes = run_backward_form<T>(NormForm::kPasses, shape, s, from);
+  const Gradients cluster = run_backward_form<T>(NormForm::kCluster, shape, s, from);
+  const Gradients again = run_backward_form<T>(NormForm::kAuto, shape, s, from);
+  for (std::size_t i = 0; i < passes.size(); ++i) {
+    if (passes[i].numel() == 0) continue;
+    const std::string what =
+        fmt::format("gradient {}, {} x {} x {}, {} + {} channels, {} groups, border {}, given {}",
+                    i, shape.batch, shape.height, shape.width, shape.channels_a, shape.channels_b,
+                    shape.groups, shape.border, given);
+    const Tensor want = passes[i].to(at::kDouble), got = cluster[i].to(at::kDouble);
+    const double scale = want.abs().max().item<double>();
+    EXPECT_LE((got - want).abs().max().item<double>(),
+              scale * (i < 2 ? field_error : parameter_error))
+        << what;
+    EXPECT_TRUE(at::equal(again[i], cluster[i])) << what;
+  }
+}
+
+TEST(NormCluster, BackwardFormsAgreeAndRepeatTheirBits) {
+  if (!torch::cuda::is_available()) return;
+  for (NormShape shape : fitting_shapes()) {
+    for (const unsigned given : {0u, 1u, 2u, 7u, 11u, 15u}) {
+      for (const bool border : {false, true}) {
+        shape.border = border;
+        expect_equal_gradients<kernels::BFloat16>(shape, at::kBFloat16, given, 8e-3, 1e-4);
+        if (plan_cluster_backward(shape, kBytesOfFloat)) {
+          expect_equal_gradients<float>(shape, at::kFloat, given, 1e-5, 2e-5);
+        }
+      }
+    }
+  }
+}
+
 TEST(NormCluster, AskedForWhereItDoesNotFitThrows) {
   if (!torch::cuda::is_available()) return;
   const NormShape shape{1, 3, 3, 7, 0, 1};
   const Sources s(shape, at::kFloat);
   EXPECT_THROW((run_form<float, float>(NormForm::kCluster, shape, s, at::kFloat)),
+               std::invalid_argument);
+  EXPECT_THROW((run_backward_form<float>(NormForm::kCluster, shape, s, {s.a, s.a, s.b})),
                std::invalid_argument);
 }
 

@@ -49,21 +49,6 @@ struct Workspace {
   float* partials;  // [batch, slabs, K, C]: K sums over the cells of a slab
 };
 
-// The cells at the edge of the field: the first row, the last, the ends of those between.
-__device__ unsigned edge_count(const Extent& extent) {
-  const bool has_inside = extent.height > 2 && extent.width > 2;
-  return extent.height * extent.width - (has_inside ? (extent.height - 2) * (extent.width - 2) : 0);
-}
-
-__device__ unsigned edge_cell(const Extent& extent, unsigned index) {
-  if (index < extent.width) return index;
-  index -= extent.width;
-  if (index < extent.width) return (extent.height - 1) * extent.width + index;
-  index -= extent.width;
-  if (extent.width == 1) return 1 + index;
-  return (1 + index / 2) * extent.width + index % 2 * (extent.width - 1);
-}
-
 // Where a thread of a pass stands. The threads form `rows` rows of `lanes`; those beyond, and the
 // lanes beyond the channels, have nothing to do.
 template <int N>
@@ -93,15 +78,9 @@ struct Place {
   template <typename Body>
   __device__ void for_each_edge(const NormShape& shape, const Body& body) const {
     if (row >= rows) return;
-    const Extent extent(shape);
-    const auto slabs = static_cast<unsigned>(slab_count(shape));
-    const unsigned count = edge_count(extent), share = (count + slabs - 1) / slabs;
-    const unsigned first = static_cast<unsigned>(slab) * share, last = min(first + share, count);
-#pragma unroll 1
-    for (unsigned e = first + static_cast<unsigned>(row); e < last;
-         e += static_cast<unsigned>(rows)) {
-      body(edge_cell(extent, e));
-    }
+    cuda::for_each_edge(Extent(shape), static_cast<unsigned>(slab),
+                        static_cast<unsigned>(slab_count(shape)), static_cast<unsigned>(row),
+                        static_cast<unsigned>(rows), body);
   }
 
   std::int64_t channels, sample, slab;
@@ -294,14 +273,8 @@ struct BackwardMap {
   __device__ void load_gradient(std::int64_t place, float (&g)[N]) const {
     load(grad_y + place * channels, g);
   }
-  // The same of a cell at the edge: the sum over its places.
   __device__ void load_edge_gradient(unsigned cell, float (&g)[N]) const {
-    for (int i = 0; i < N; ++i) g[i] = 0;
-    for_each_image(extent.height, extent.width, cell, [&](unsigned place) {
-      float one[N];
-      load_gradient(place, one);
-      for (int i = 0; i < N; ++i) g[i] += one[i];
-    });
+    cuda::load_edge_gradient(extent, grad_y, channels, cell, g);
   }
   // From dloss/dout to dloss/dh in g, and x - centre.
   __device__ void through_activation(std::int64_t cell, float (&g)[N],
@@ -469,6 +442,11 @@ bool is_empty(const NormShape& shape) {
   return shape.batch * shape.cells() * shape.channels() == 0;
 }
 
+template <typename T>
+bool has_aligned_parameters(const NormInputs<T>& in) {
+  return is_aligned(in.bias) && is_aligned(in.scale) && is_aligned(in.shift) && is_aligned(in.film);
+}
+
 struct Grid {
   explicit Grid(const NormShape& shape)
       : slabs(static_cast<unsigned>(shape.batch * slab_count(shape))),
@@ -502,9 +480,8 @@ void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float
   const bool packs = fits_packs(in.shape.channels_a, in.a) &&
                      fits_packs(in.shape.channels_b, in.b) && is_aligned(out.out);
   if (form != NormForm::kPasses) {
-    const bool aligned = packs && is_aligned(in.bias) && is_aligned(in.scale) &&
-                         is_aligned(in.shift) && is_aligned(in.film);
-    const auto plan = aligned ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
+    const auto plan =
+        packs && has_aligned_parameters(in) ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
     if (plan) return norm_in_clusters(in, out, *plan, stream);
     if (form == NormForm::kCluster) {
       throw std::invalid_argument("norm_activation: the shape does not fit clusters");
@@ -527,13 +504,22 @@ void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float
 template <typename T>
 void norm_activation_backward(const NormInputs<T>& in, const float* mean, const float* rstd,
                               const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
-                              float* workspace, void* stream) {
+                              float* workspace, void* stream, NormForm form) {
   if (is_empty(in.shape)) return;
+  const bool packs = fits_packs(in.shape.channels_a, in.a, arrivals.out, arrivals.a, grad.a) &&
+                     fits_packs(in.shape.channels_b, in.b, arrivals.b, grad.b);
+  if (form != NormForm::kPasses) {
+    const auto plan = packs && has_aligned_parameters(in)
+                          ? plan_cluster_backward(in.shape, sizeof(T))
+                          : std::nullopt;
+    if (plan) return norm_backward_in_clusters(in, mean, rstd, arrivals, grad, *plan, stream);
+    if (form == NormForm::kCluster) {
+      throw std::invalid_argument("norm_activation_backward: the shape does not fit clusters");
+    }
+  }
   const Workspace work(in.shape, workspace);
   const Grid grid(in.shape);
   const auto queue = static_cast<cudaStream_t>(stream);
-  const bool packs = fits_packs(in.shape.channels_a, in.a, arrivals.out, arrivals.a, grad.a) &&
-                     fits_packs(in.shape.channels_b, in.b, arrivals.b, grad.b);
   with_options(in, packs,
                [&]<int N, typename F, bool kBorder>(std::integral_constant<int, N>, F,
                                                     std::bool_constant<kBorder>) {
@@ -555,9 +541,9 @@ template void norm_activation(const NormInputs<BFloat16>&, const NormOutputs<Fp8
                               NormForm);
 template void norm_activation_backward(const NormInputs<float>&, const float*, const float*,
                                        const NormArrivals<float>&, const NormGradients<float>&,
-                                       float*, void*);
+                                       float*, void*, NormForm);
 template void norm_activation_backward(const NormInputs<BFloat16>&, const float*, const float*,
                                        const NormArrivals<BFloat16>&,
-                                       const NormGradients<BFloat16>&, float*, void*);
+                                       const NormGradients<BFloat16>&, float*, void*, NormForm);
 
 }  // namespace slift::kernels::cuda

@@ -2,40 +2,13 @@
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
 
-#include <atomic>
-
+#include "kernels/cuda/cluster_parts.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/norm_cluster.h"
 #include "kernels/cuda/norm_parts.h"
 
 namespace slift::kernels::cuda {
 namespace {
-
-constexpr int kStages = 4;
-
-__device__ double sum_over_lanes(double value) {
-  for (unsigned apart = 16; apart > 0; apart /= 2) {
-    value += __shfl_down_sync(0xffffffffu, value, apart);
-  }
-  return value;
-}
-
-// affine() of N channels side by side.
-template <typename T, int N>
-__device__ void load_affine(const NormInputs<T>& in, std::int64_t sample, std::int64_t channel,
-                            float (&weight)[N], float (&offset)[N]) {
-  load(in.scale + channel, weight);
-  load(in.shift + channel, offset);
-  if (in.film == nullptr) return;
-  const float* const film = in.film + 2 * sample * in.shape.channels() + channel;
-  float alpha[N], beta[N];
-  load(film, alpha);
-  load(film + in.shape.channels(), beta);
-  for (int i = 0; i < N; ++i) {
-    weight[i] *= 1.0f + alpha[i];
-    offset[i] = offset[i] * (1.0f + alpha[i]) + beta[i];
-  }
-}
 
 // A thread keeps N channels of one group, of every `rows`-th cell of its block, from the first line
 // to the last, so that the tile needs no barrier. Sums are about a value of the group in float32,
@@ -51,52 +24,35 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   const auto cluster = cooperative_groups::this_cluster();
   const NormShape& shape = in.shape;
   const Extent extent(shape);
-  const int thread = static_cast<int>(threadIdx.x);
+  const ClusterPlace<N> place(shape, plan, cluster.block_rank());
+  const Column<const T> x = column(shape, in.a, in.b, place.sample, place.channel);
+  auto* const tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + place.pack;
 
-  // This cluster's groups and this block's cells.
-  const int rank = static_cast<int>(cluster.block_rank()), width = plan.channels / plan.groups;
-  const std::int64_t bundles = shape.groups / plan.groups, bundle = blockIdx.x / plan.blocks;
-  const std::int64_t sample = bundle / bundles, first_group = bundle % bundles * plan.groups;
-  const std::int64_t first_channel = first_group * width;
-  const int all_cells = static_cast<int>(shape.cells());
-  const int first_cell = min(rank * plan.cells, all_cells);
-  const int cells = min(plan.cells, all_cells - first_cell);
-
-  // This thread's channels and cells; threads beyond the last whole row have nothing to do.
-  const int packs = plan.channels / N, rows = kClusterThreads / packs;
-  const int pack = thread % packs, row = thread / packs, group = pack * N / width;
-  const int begin = row < rows ? row : cells;
-  const std::int64_t channel = first_channel + pack * N;
-  const Column<const T> x = column(shape, in.a, in.b, sample, channel);
-  auto* const tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + pack;
-
-  // The tile comes in stages, so that the first can be added up while the others are on their way.
-  const int stage_cells = (cells + kStages * rows - 1) / (kStages * rows) * rows;
-  const auto stage_end = [&](int stage) { return min(cells, begin + (stage + 1) * stage_cells); };
 #pragma unroll
-  for (int stage = 0; stage < kStages; ++stage) {
-    for (int i = begin + stage * stage_cells; i < stage_end(stage); i += rows) {
-      __pipeline_memcpy_async(tile + i * packs, x.first + (first_cell + i) * x.stride, 16);
+  for (int stage = 0; stage < kClusterStages; ++stage) {
+    for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows) {
+      __pipeline_memcpy_async(tile + i * place.packs, x.first + (place.first_cell + i) * x.stride,
+                              16);
     }
     __pipeline_commit();
   }
   const auto origin_of = [&](int g) {
-    const std::int64_t c = first_channel + g * width;
-    return to_float(*column(shape, in.a, in.b, sample, c).first) + bias_of(in, c);
+    const std::int64_t c = place.first_channel + g * place.width;
+    return to_float(*column(shape, in.a, in.b, place.sample, c).first) + bias_of(in, c);
   };
   float bias[N] = {}, slope[N], offset[N];
-  if (in.bias != nullptr) load(in.bias + channel, bias);
-  load_affine(in, sample, channel, slope, offset);
-  const float origin = origin_of(group);
+  if (in.bias != nullptr) load(in.bias + place.channel, bias);
+  load_affine(in, place.sample, place.channel, slope, offset);
+  const float origin = origin_of(place.group);
 
   float sums[2] = {}, squares[2] = {};
 #pragma unroll
-  for (int stage = 0; stage < kStages; ++stage) {
-    __pipeline_wait_prior(kStages - 1 - stage);
+  for (int stage = 0; stage < kClusterStages; ++stage) {
+    __pipeline_wait_prior(kClusterStages - 1 - stage);
 #pragma unroll 4
-    for (int i = begin + stage * stage_cells; i < stage_end(stage); i += rows) {
+    for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows) {
       float values[N];
-      unpack(tile[i * packs], values);
+      unpack(tile[i * place.packs], values);
       for (int k = 0; k < N; ++k) {
         const float deviation = values[k] + (bias[k] - origin);
         sums[k % 2] += deviation;
@@ -104,14 +60,15 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
       }
     }
   }
-  thread_sums[thread] = make_float2(sums[0] + sums[1], squares[0] + squares[1]);
+  thread_sums[place.thread] = make_float2(sums[0] + sums[1], squares[0] + squares[1]);
   __syncthreads();
 
-  const int lane = thread % 32, group_packs = width / N;
-  for (int g = thread / 32; g < plan.groups; g += kClusterThreads / 32) {
+  const int lane = place.thread % 32, group_packs = place.width / N;
+  for (int g = place.thread / 32; g < plan.groups; g += kClusterThreads / 32) {
     double sum = 0, square = 0;
-    for (int i = lane; i < rows * group_packs; i += 32) {
-      const float2 part = thread_sums[i / group_packs * packs + g * group_packs + i % group_packs];
+    for (int i = lane; i < place.rows * group_packs; i += 32) {
+      const float2 part =
+          thread_sums[i / group_packs * place.packs + g * group_packs + i % group_packs];
       sum += part.x;
       square += part.y;
     }
@@ -121,77 +78,53 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   }
   cluster.sync();
 
-  if (thread < plan.groups) {
+  if (place.thread < plan.groups) {
     double sum = 0, square = 0;
     for (int r = 0; r < plan.blocks; ++r) {
-      const double2 part = *cluster.map_shared_rank(block_sums + thread, r);
+      const double2 part = *cluster.map_shared_rank(block_sums + place.thread, r);
       sum += part.x;
       square += part.y;
     }
-    const double count = static_cast<double>(shape.cells()) * width, drift = sum / count;
+    const double count = static_cast<double>(shape.cells()) * place.width, drift = sum / count;
     const double variance = max(0.0, square / count - drift * drift);
-    const float2 found = make_float2(static_cast<float>(origin_of(thread) + drift),
+    const float2 found = make_float2(static_cast<float>(origin_of(place.thread) + drift),
                                      static_cast<float>(1 / sqrt(variance + kNormEpsilon)));
-    statistics[thread] = found;
-    if (rank == 0) {
-      out.mean[sample * shape.groups + first_group + thread] = found.x;
-      out.rstd[sample * shape.groups + first_group + thread] = found.y;
+    statistics[place.thread] = found;
+    if (place.rank == 0) {
+      out.mean[place.sample * shape.groups + place.first_group + place.thread] = found.x;
+      out.rstd[place.sample * shape.groups + place.first_group + place.thread] = found.y;
     }
   }
   __syncthreads();
   cluster.barrier_arrive();  // this block has read the others' sums
 
-  const float2 found = statistics[group];
+  const float2 found = statistics[place.group];
   for (int i = 0; i < N; ++i) slope[i] *= found.y;
-  Out* const y = out.out + sample * shape.out_cells() * shape.channels() + channel;
+  Out* const y = out.out + place.sample * shape.out_cells() * shape.channels() + place.channel;
 #pragma unroll 4
-  for (int i = begin; i < cells; i += rows) {
+  for (int i = place.begin; i < place.cells; i += place.rows) {
     float values[N];
-    unpack(tile[i * packs], values);
+    unpack(tile[i * place.packs], values);
     for (int k = 0; k < N; ++k) {
       const float deviation = values[k] + (bias[k] - found.x);
       values[k] = held(out, activate<T, F>(deviation * slope[k] + offset[k]));
     }
-    const Spot<kBorder> spot(extent, first_cell + i);
+    const Spot<kBorder> spot(extent, place.first_cell + i);
     if (spot.is_only) {
       store(values, y + spot.place * shape.channels());
     } else {
-      for_each_image(extent.height, extent.width, static_cast<unsigned>(first_cell + i),
-                     [&](unsigned place) { store(values, y + place * shape.channels()); });
+      for_each_image(extent.height, extent.width, static_cast<unsigned>(place.first_cell + i),
+                     [&](unsigned image) { store(values, y + image * shape.channels()); });
     }
   }
   cluster.barrier_wait();  // until the others have read this block's sums
 }
 
-// A block may use more than the 48 KiB, a cluster more than the 8 blocks that need no permission.
-void allow_shared_memory(const void* kernel, std::atomic<std::uint64_t>& allowed_devices) {
-  int device = 0;
-  cudaGetDevice(&device);
-  const std::uint64_t bit = std::uint64_t{1} << device;
-  if ((allowed_devices.load() & bit) != 0) return;
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kClusterBytes);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
-  allowed_devices.fetch_or(bit);
-}
-
 template <typename T, typename Out, typename F, bool kBorder>
 void launch(const NormInputs<T>& in, const NormOutputs<Out>& out, const ClusterPlan& plan,
             cudaStream_t stream) {
-  static std::atomic<std::uint64_t> allowed_devices{0};
-  const auto kernel = norm_in_cluster<T, Out, F, kBorder>;
-  allow_shared_memory(reinterpret_cast<const void*>(kernel), allowed_devices);
-  const auto blocks = static_cast<unsigned>(plan.blocks);
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {blocks, 1, 1};
-  cudaLaunchConfig_t config = {};
-  config.gridDim = static_cast<unsigned>(in.shape.batch * in.shape.groups / plan.groups) * blocks;
-  config.blockDim = kClusterThreads;
-  config.dynamicSmemBytes = plan.tile_bytes;
-  config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, kernel, in, out, plan);
+  const std::int64_t clusters = in.shape.batch * in.shape.groups / plan.groups;
+  launch_clusters<norm_in_cluster<T, Out, F, kBorder>>(clusters, plan, stream, in, out, plan);
   check_launch("norm_activation");
 }
 

@@ -1,6 +1,6 @@
-// The form of norm_activation() that reads its inputs once: a cluster of thread blocks holds all
-// cells of some whole groups of a sample in shared memory, adds them up, exchanges the sums and
-// maps. One launch. Includes nothing of CUDA, so that plans can be tested anywhere.
+// The forms of norm_activation() and its backward that read their fields once: a cluster of thread
+// blocks holds all cells of some whole groups of a sample in shared memory, adds them up, exchanges
+// the sums and maps. One launch. Includes nothing of CUDA, so that plans can be tested anywhere.
 #pragma once
 
 #include <algorithm>
@@ -22,12 +22,13 @@ struct ClusterPlan {
   int cells;            // of a block, at most
   int groups;           // side by side
   int channels;         // of all these groups
-  unsigned tile_bytes;  // of a block: its cells, in shared memory
+  unsigned tile_bytes;  // of a block: its cells in shared memory, of all fields held there
 };
 
-// Nothing if the shape does not fit. `element_bytes` is the size of a number. Groups are whole
-// packs of 16 bytes.
-inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int element_bytes) {
+// Nothing if the shape does not fit. `element_bytes` is the size of a number, `fields` how many
+// fields are held in shared memory. Groups are whole packs of 16 bytes.
+inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int element_bytes,
+                                               int fields = 1) {
   constexpr std::int64_t kMostBlocks = 16;  // of Hopper
   constexpr std::int64_t kUsualBlocks = 8;  // more only if the tiles would be too large
   constexpr std::int64_t kPackBytes = 16, kFewestRowBytes = 32;  // of a cell: a memory sector
@@ -45,22 +46,27 @@ inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int eleme
     if (shape.groups % groups != 0 || row < kFewestRowBytes) continue;
     std::int64_t blocks = 1;
     const auto cells = [&] { return (shape.cells() + blocks - 1) / blocks; };
+    const auto tile = [&] { return cells() * row * fields; };
     const auto too_few = [&] {
-      return shape.batch * (shape.groups / groups) * blocks < kManyBlocks &&
-             cells() * row > kSmallTile;
+      return shape.batch * (shape.groups / groups) * blocks < kManyBlocks && tile() > kSmallTile;
     };
-    while (blocks < kMostBlocks &&
-           (cells() * row > kTileBytes || (too_few() && blocks < kUsualBlocks))) {
+    while (blocks < kMostBlocks && (tile() > kTileBytes || (too_few() && blocks < kUsualBlocks))) {
       blocks *= 2;
     }
-    const std::int64_t tile = cells() * row;
-    if (tile > (best ? kTileBytes : kClusterBytes)) break;
+    if (tile() > (best ? kTileBytes : kClusterBytes)) break;
     best =
         ClusterPlan{static_cast<int>(blocks), static_cast<int>(cells()), static_cast<int>(groups),
-                    static_cast<int>(channels), static_cast<unsigned>(tile)};
+                    static_cast<int>(channels), static_cast<unsigned>(tile())};
     if (row >= kBurstBytes) break;
   }
   return best;
+}
+
+// The same for backward, which holds x and the gradient that arrives and closes a channel's sums in
+// one thread.
+inline std::optional<ClusterPlan> plan_cluster_backward(const NormShape& shape, int element_bytes) {
+  const auto plan = plan_cluster(shape, element_bytes, 2);
+  return plan && plan->channels <= kClusterThreads ? plan : std::nullopt;
 }
 
 // Enqueues it; requires a plan, sources that fit packs of 16 bytes, and all else aligned to 16
@@ -68,5 +74,11 @@ inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int eleme
 template <typename T, typename Out>
 void norm_in_clusters(const NormInputs<T>& in, const NormOutputs<Out>& out, const ClusterPlan& plan,
                       void* stream);
+
+// The same for backward, with plan_cluster_backward().
+template <typename T>
+void norm_backward_in_clusters(const NormInputs<T>& in, const float* mean, const float* rstd,
+                               const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
+                               const ClusterPlan& plan, void* stream);
 
 }  // namespace slift::kernels::cuda

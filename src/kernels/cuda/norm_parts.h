@@ -1,5 +1,5 @@
 // What the two forms of norm_activation() share: norm_activation.cu, which passes over memory, and
-// norm_cluster.cu, which keeps a group in shared memory.
+// norm_cluster.cu and norm_cluster_backward.cu, which keep a group in shared memory.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -14,8 +14,8 @@ namespace slift::kernels::cuda {
 
 // As cpu/activation_math.h: z is twice half_z().
 struct Gelu {
-  static __device__ float half_z(float x) { return x * (0.79788456f + 0.0356774081f * x * x); }
-  static __device__ float slope(float x) { return 1.59576912f + 0.214064449f * x * x; }
+  static __device__ float half_z(float x) { return x * (0.79788456f + 0.0356774081f * (x * x)); }
+  static __device__ float slope(float x) { return 1.59576912f + 0.214064449f * (x * x); }
 };
 
 struct Silu {
@@ -88,6 +88,31 @@ __device__ Affine affine(const NormInputs<T>& in, std::int64_t sample, std::int6
   return {in.scale[c] * gain, in.shift[c] * gain + beta};
 }
 
+// affine() of N channels side by side.
+template <typename T, int N>
+__device__ void load_affine(const NormInputs<T>& in, std::int64_t sample, std::int64_t channel,
+                            float (&weight)[N], float (&offset)[N]) {
+  load(in.scale + channel, weight);
+  load(in.shift + channel, offset);
+  if (in.film == nullptr) return;
+  const float* const film = in.film + 2 * sample * in.shape.channels() + channel;
+  float alpha[N], beta[N];
+  load(film, alpha);
+  load(film + in.shape.channels(), beta);
+  for (int i = 0; i < N; ++i) {
+    weight[i] *= 1.0f + alpha[i];
+    offset[i] = offset[i] * (1.0f + alpha[i]) + beta[i];
+  }
+}
+
+// The sum over the lanes of a warp, for all of them.
+inline __device__ double sum_over_lanes(double value) {
+  for (unsigned apart = 16; apart > 0; apart /= 2) {
+    value += __shfl_xor_sync(0xffffffffu, value, apart);
+  }
+  return value;
+}
+
 // What `out` holds of an output.
 template <typename Out>
 __device__ float held(const NormOutputs<Out>& out, float value) {
@@ -115,5 +140,44 @@ struct Spot {
   std::int64_t place;
   bool is_only = true;
 };
+
+// The cells at the edge of the field: the first row, the last, the ends of those between.
+inline __device__ unsigned edge_count(const Extent& extent) {
+  const bool has_inside = extent.height > 2 && extent.width > 2;
+  return extent.height * extent.width - (has_inside ? (extent.height - 2) * (extent.width - 2) : 0);
+}
+
+inline __device__ unsigned edge_cell(const Extent& extent, unsigned index) {
+  if (index < extent.width) return index;
+  index -= extent.width;
+  if (index < extent.width) return (extent.height - 1) * extent.width + index;
+  index -= extent.width;
+  if (extent.width == 1) return 1 + index;
+  return (1 + index / 2) * extent.width + index % 2 * (extent.width - 1);
+}
+
+// Calls body(cell) for the cells at the edge that fall to row `row` of `rows` of part `part` of
+// `parts`.
+template <typename Body>
+__device__ void for_each_edge(const Extent& extent, unsigned part, unsigned parts, unsigned row,
+                              unsigned rows, const Body& body) {
+  const unsigned count = edge_count(extent), share = (count + parts - 1) / parts;
+  const unsigned first = part * share, last = min(first + share, count);
+#pragma unroll 1
+  for (unsigned e = first + row; e < last; e += rows) body(edge_cell(extent, e));
+}
+
+// dloss/dout of a cell at the edge, the sum over its images: N channels of a gradient whose
+// places have `channels` each.
+template <int N, typename T>
+__device__ void load_edge_gradient(const Extent& extent, const T* grad_y, std::int64_t channels,
+                                   unsigned cell, float (&g)[N]) {
+  for (int i = 0; i < N; ++i) g[i] = 0;
+  for_each_image(extent.height, extent.width, cell, [&](unsigned place) {
+    float one[N];
+    load(grad_y + place * channels, one);
+    for (int i = 0; i < N; ++i) g[i] += one[i];
+  });
+}
 
 }  // namespace slift::kernels::cuda
