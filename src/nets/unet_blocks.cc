@@ -168,7 +168,9 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
   if (bias.defined()) args.bias = pad_to(bias, 0, padded(spec_.outputs));
   if (spec_.grows && bias.defined()) args.bias = args.bias.repeat(4);
   const Tensor out = ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args);
-  return (spec_.grows ? ops::interleave(out) : out).narrow(1, 0, spec_.outputs);
+  const Tensor result = spec_.grows ? ops::interleave(out) : out;
+  // Even of all channels, narrow() would have its gradient copied twice, out of channels-last.
+  return result.size(1) == spec_.outputs ? result : result.narrow(1, 0, spec_.outputs);
 }
 
 Tensor Convolution::mix(const Tensor& a, const Tensor& b) const {

@@ -20,8 +20,8 @@ struct ConvShape {
   std::int64_t out_width() const { return (width + 2 * border - kernel) / stride + 1; }
 };
 
-// What is computed from what: y from (x, w), the gradient of x from that of y and w, the gradient of
-// w from x and that of y.
+// What is computed from what: y from (x, w), the gradient of x from that of y and w, the gradient
+// of w from x and that of y.
 enum class ConvPass { kForward, kInputGradient, kWeightGradient };
 
 // Of x and w. Fp8 (e4m3) is for the forward pass alone; the sum over the kernel, which loses a few
