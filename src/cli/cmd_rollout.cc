@@ -101,6 +101,9 @@ void declare_rollout(CLI::App& app) {
                  "chosen by the states' shape and the device")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20));
+  app.add_flag("!--no-graph", o->rollout.graph,
+               "On a GPU run every step call by call, not as one recorded CUDA graph: slower, same "
+               "results");
   app.add_flag("--check", o->check,
                "First compare ten steps as the GPU has recorded them with the same ones run "
                "eagerly; fail if they differ by more than rounding");

@@ -103,7 +103,7 @@ Tensor read_initial(const TrajectoryReader& reader, const RolloutOptions& option
 
 Steppers steppers_for(const TransitionModel& model, const RolloutOptions& options) {
   return make_steppers(model, options.seed,
-                       options.batch > 0 ? options.batch : default_batch(model));
+                       options.batch > 0 ? options.batch : default_batch(model), options.graph);
 }
 
 // States each member is given.

@@ -31,6 +31,7 @@ struct RolloutOptions {
   // since products and convolutions may be summed in another order.
   std::int64_t batch = 0;
   // Changes speed and memory only.
+  bool graph = true;       // a step on a GPU is recorded as one CUDA graph
   std::int64_t chunk = 0;  // members computed together, in whole blocks; 0: chosen
   std::int64_t memory =
       256 << 20;  // bytes of states in flight; more if a block per thread needs it

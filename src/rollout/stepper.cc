@@ -11,10 +11,10 @@
 
 namespace slift {
 
-Stepper::Stepper(const TransitionModel& model, std::uint64_t seed, std::int64_t rows)
+Stepper::Stepper(const TransitionModel& model, std::uint64_t seed, std::int64_t rows, bool graph)
     : model_(model),
-      labels_{seed, model.spec().label_dimension, parse_label_kind(model.spec().label_kind)},
-      graph_(model.device()) {
+      labels_{seed, model.spec().label_dimension, parse_label_kind(model.spec().label_kind)} {
+  if (graph) graph_.emplace(model.device());
   const c10::InferenceMode inference;
   const at::TensorOptions floats = at::TensorOptions(at::kFloat).device(model.device());
   std::vector<std::int64_t> shape = {rows, model.spec().net.window};
@@ -35,7 +35,7 @@ void Stepper::load(std::int64_t first_member, const Tensor& window, std::int64_t
 
 void Stepper::advance() {
   const c10::InferenceMode inference;
-  graph_.run([this] { step(); });
+  graph_ ? graph_->run([this] { step(); }) : step();
   // Otherwise an interrupt would find minutes of work in the queue.
   if (++queued_ < kAhead) return;
   queued_ = 0;
@@ -85,17 +85,18 @@ void halve_until_it_fits(std::int64_t rows, const std::function<void(std::int64_
   }
 }
 
-Steppers make_steppers(const TransitionModel& model, std::uint64_t seed, std::int64_t rows) {
+Steppers make_steppers(const TransitionModel& model, std::uint64_t seed, std::int64_t rows,
+                       bool graph) {
   Steppers steppers;
   if (!model.device().is_cuda()) {
-    for (int i = 0; i < at::get_num_threads(); ++i) steppers.emplace_back(model, seed, rows);
+    for (int i = 0; i < at::get_num_threads(); ++i) steppers.emplace_back(model, seed, rows, graph);
     return steppers;
   }
   halve_until_it_fits(rows, [&](std::int64_t fewer) {
     // What an attempt left running must not meet the memory of the next.
     torch::cuda::synchronize();
     steppers.clear();
-    Stepper& stepper = steppers.emplace_back(model, seed, fewer);
+    Stepper& stepper = steppers.emplace_back(model, seed, fewer, graph);
     for (int i = 0; i <= StepGraph::kWarmups; ++i) stepper.advance();
   });
   return steppers;

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 
 #include "nets/transition_model.h"
 #include "tensor/step_graph.h"
@@ -16,8 +17,9 @@ namespace slift {
 
 class Stepper {
  public:
-  // All rows are zeros at time 0 until load(). `model` must outlive the stepper.
-  Stepper(const TransitionModel& model, std::uint64_t seed, std::int64_t rows);
+  // All rows are zeros at time 0 until load(). `model` must outlive the stepper. Without `graph`
+  // nothing is recorded: slower, same results.
+  Stepper(const TransitionModel& model, std::uint64_t seed, std::int64_t rows, bool graph = true);
 
   // Row r becomes member first_member + r with the window window[r], whose last state is that of
   // `time`. window [rows, m, state...] on the model's device.
@@ -26,7 +28,7 @@ class Stepper {
   // Moves all rows on by one step. On a GPU the work is queued on the current stream, and the host
   // is kept from running more than 2 kAhead steps ahead of it.
   void advance();
-  // The same by the same function, but not recorded: what advance() is checked against.
+  // The same, never recorded: what advance() is checked against.
   void advance_eagerly();
 
   // Views of the buffers; the next call overwrites them.
@@ -46,7 +48,7 @@ class Stepper {
   Tensor members_;  // [rows] int64
   Tensor time_;     // [1] int64, of the newest state
   Tensor label_, window_;
-  StepGraph graph_;
+  std::optional<StepGraph> graph_;
   int queued_ = 0;                 // steps since ...
   std::function<void()> reached_;  // ... the one this waits for; empty if none
 };
@@ -66,6 +68,7 @@ void halve_until_it_fits(std::int64_t rows, const std::function<void(std::int64_
 // What a rollout needs, for all of its length: one stepper per thread on the CPU, one on a GPU. On
 // a GPU it has run and is recorded; if memory was short, with fewer rows than asked for.
 using Steppers = std::deque<Stepper>;
-Steppers make_steppers(const TransitionModel& model, std::uint64_t seed, std::int64_t rows);
+Steppers make_steppers(const TransitionModel& model, std::uint64_t seed, std::int64_t rows,
+                       bool graph = true);
 
 }  // namespace slift

@@ -81,7 +81,7 @@ TEST(BenchTest, Kernels) {
   const json result = bench({"kernels", "--size", "16", "--widths", "8,16", "--batch", "2"});
   const double copy = result.at("ceilings").at("copy_gb_per_second").get<double>();
   const double gemm = result.at("ceilings").at("gemm_fp32_tflops").get<double>();
-  ASSERT_EQ(result.at("kernels").size(), 14u);  // 7 on each of two levels
+  ASSERT_EQ(result.at("kernels").size(), 16u);  // 8 on each of two levels
   std::set<std::string> names;
   for (const json& row : result.at("kernels")) {
     names.insert(row.at("name").get<std::string>() + " " + row.at("shape").get<std::string>());
@@ -91,14 +91,14 @@ TEST(BenchTest, Kernels) {
     if (!row.contains("tflops")) continue;
     EXPECT_NEAR(row.at("gemm_share").get<double>(), row.at("tflops").get<double>() / gemm, 1e-12);
   }
-  EXPECT_EQ(names.size(), 14u);
+  EXPECT_EQ(names.size(), 16u);
 
-  const json& conv = result.at("kernels")[7];  // on the second level
+  const json& conv = result.at("kernels")[8];  // on the second level
   EXPECT_EQ(conv.at("shape"), "2 x 16 x 8 x 8");
   EXPECT_NEAR(conv.at("mb").get<double>(), 4e-6 * (2 * 2 * 16 * 64 + 9 * 16 * 16), 1e-12);
   EXPECT_NEAR(conv.at("tflops").get<double>() * conv.at("ms").get<double>(),
               1e-9 * 2 * 9 * 16 * 16 * 2 * 64, 1e-12);
-  const json& gradient = result.at("kernels")[13];  // of the norm of two sources
+  const json& gradient = result.at("kernels")[15];  // of the norm of two sources
   EXPECT_EQ(gradient.at("shape"), "2 x 32 x 8 x 8");
   EXPECT_NEAR(gradient.at("mb").get<double>(), 4e-6 * 3 * 2 * 32 * 64, 1e-12);
 }

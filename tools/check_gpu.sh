@@ -1,0 +1,114 @@
+#!/usr/bin/env bash
+# What only a machine with a GPU can show, after tools/build_cuda.sh. About ten minutes; prints one
+# line per check and fails if one does.
+#
+#   tools/check_gpu.sh [PART ...]
+#
+#   tests       all unit tests, those of CUDA included
+#   sanitizers  compute-sanitizer's memcheck and racecheck on the kernels' tests
+#   repeat      training and rollout twice with one seed: the same bytes
+#   graph       500 steps of rollout as a CUDA graph and call by call: the same bytes
+#   loss        2000 iterations in bf16 as a graph against fp32 call by call: losses within 5 %
+set -uo pipefail
+cd "$(dirname "$0")/.."
+build=build/cuda
+slift=$build/slift
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+parts=${*:-tests sanitizers repeat graph loss}
+
+wanted() { [[ " $parts " == *" $1 "* ]]; }
+
+# report WHAT COMMAND...: runs the command, whose output is shown if it fails.
+report() {
+  local what=$1
+  shift
+  if "$@" >"$work/output" 2>&1; then
+    echo "passed: $what"
+  else
+    tail -n 40 "$work/output"
+    echo "FAILED: $what"
+    failed=1
+  fi
+}
+
+waves() {
+  [[ -f $work/wave.h5 ]] && return
+  $slift simulate wave --set grid=64 --set stored_grid=32 --set stored=17 --set inner_dt=0.016 \
+    --members 256 --seed 1 --out "$work/wave.h5" --quiet >"$work/output"
+}
+
+# train NAME SETTING...: configs/wave-tiny.toml on these waves.
+train() {
+  local name=$1 settings=()
+  shift
+  for setting in "$@"; do settings+=(--set "$setting"); done
+  $slift train configs/wave-tiny.toml --device cuda --quiet --out "$work/$name" \
+    --set "data.path=$work/wave.h5" --set validation.every=0 "${settings[@]}"
+}
+
+# roll OUT OPTION...: from the model `first`.
+roll() {
+  local out=$1
+  shift
+  $slift rollout "$work/first" --init "$work/wave.h5" --members 256 --device cuda --quiet \
+    --precision bf16 --out "$work/$out" "$@"
+}
+
+if wanted tests; then
+  for program in "$build"/src/*/*_tests; do
+    report "$(basename "$program")" "$program" --gtest_brief=1
+  done
+fi
+
+if wanted sanitizers; then
+  for tool in memcheck racecheck; do
+    report "kernels under $tool" compute-sanitizer --tool $tool --error-exitcode 1 \
+      "$build/src/kernels/kernels_tests" --gtest_brief=1
+  done
+fi
+
+if wanted repeat || wanted graph; then
+  waves
+  report "training" train first train.precision=bf16 train.iterations=200
+fi
+
+if wanted repeat; then
+  report "the same training again" train second train.precision=bf16 train.iterations=200
+  # Configs name their own run: the weights alone must agree.
+  report "equal weights" python3 - "$work" <<'PYTHON'
+import struct, sys
+def weights(path):
+    data = open(path, "rb").read()
+    return data[8 + struct.unpack("<Q", data[:8])[0]:]
+folder = sys.argv[1]
+sys.exit(weights(f"{folder}/first/model.safetensors") != weights(f"{folder}/second/model.safetensors"))
+PYTHON
+  report "rollout" roll a.h5 --steps 100
+  report "the same rollout again" roll b.h5 --steps 100
+  report "equal rollouts" cmp "$work/a.h5" "$work/b.h5"
+fi
+
+if wanted graph; then
+  report "rollout as a graph, checked" roll graph.h5 --steps 500 --check
+  report "rollout call by call" roll calls.h5 --steps 500 --no-graph
+  report "equal rollouts of 500 steps" cmp "$work/graph.h5" "$work/calls.h5"
+fi
+
+if wanted loss; then
+  waves
+  report "bf16 as a graph" train graph train.precision=bf16 train.iterations=2000
+  report "fp32 call by call" train calls train.precision=fp32 train.graph=false \
+    train.iterations=2000
+  report "losses within 5 %" python3 - "$work" <<'PYTHON'
+import json, sys
+folder = sys.argv[1]
+def losses(name):
+    return [json.loads(line)["loss"] for line in open(f"{folder}/{name}/metrics.jsonl")]
+worst = max(abs(a / b - 1) for a, b in zip(losses("graph"), losses("calls")))
+print(f"largest relative difference {worst:.3f}")
+sys.exit(worst > 0.05)
+PYTHON
+fi
+exit $failed
