@@ -90,6 +90,35 @@ class Rollout : public testing::Test {
   int threads_ = at::get_num_threads();
 };
 
+// Shortcuts of 32 and more channels, which LibTorch's 1 x 1 convolutions add up by threads.
+TEST_F(Rollout, BitsOfAUnetDoNotDependOnThreads) {
+  ModelSpec spec = make_spec(1, 2, 5, "residual");
+  spec.net.kind = "unet";
+  spec.net.widths = {32, 64};
+  spec.net.padding = "circular";
+  spec.state_shape = {1, 8, 8};
+  TransitionModel model(spec);
+  model.backbone().initialise(1);
+  TrajectoryInfo info;
+  info.members = 6;
+  info.steps = 1;
+  info.state_shape = spec.state_shape;
+  std::vector<float> first(6 * 64);
+  fill_normal({1, Purpose::kInitialState, 0, 0}, first);
+  TrajectoryWriter writer(folder_ / "fields.h5", info);
+  writer.write(0, info.members, first);
+  writer.commit();
+  const TrajectoryReader initial(folder_ / "fields.h5");
+  // All members in one network evaluation, and two at a time.
+  for (const std::int64_t batch : {6, 2}) {
+    const RolloutOptions options{.members = 6, .steps = 2, .seed = 3, .batch = batch};
+    set_threads(1);
+    const Tensor expected = roll_out(model, initial, options);
+    set_threads(2);
+    EXPECT_TRUE(at::equal(roll_out(model, initial, options), expected)) << "batch " << batch;
+  }
+}
+
 TEST_F(Rollout, BitsDoNotDependOnChunksOrThreads) {
   ModelSpec spec = make_spec(2, 2, 5, "residual");
   spec.net.width = 256;
