@@ -19,11 +19,10 @@ import tempfile
 import time
 
 import torch
-from torch import nn
 import torch.nn.functional as F
 
 from peers.common import check_parameters
-from peers.unet_peer import Unet
+from peers.unet_peer import Unet, Update
 
 WIDTHS, LABEL, WINDOW, SIZE = [32, 64, 128], 64, 3, 32
 BATCH, ITERATIONS, ROUNDS = 16, 15, 5
@@ -66,12 +65,7 @@ class Peer:
         self.states = torch.randn(MEMBERS, STEPS, SIZE, SIZE)
         self.labels = torch.randn(MEMBERS * (STEPS - WINDOW), LABEL)
         self.net = Unet(*SHAPE, "circular").to(memory_format=memory_format)
-        self.params = list(self.net.parameters())
-        self.ema = [p.detach().clone() for p in self.params]
-        self.optimizer = torch.optim.AdamW(self.params, lr=1e-3, weight_decay=1e-4, foreach=True)
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer,
-            lambda i: min(1, (i + 1) / 200) * 0.5 * (1 + math.cos(math.pi * i / 2**20)))
+        self.update = Update(self.net)
         self.order, self.position = torch.randperm(len(self.labels)), 0
         self.rate(3)
 
@@ -85,14 +79,7 @@ class Peer:
         window = frames[:, :WINDOW].contiguous(memory_format=self.memory_format)
         target = frames[:, WINDOW:] - frames[:, WINDOW - 1:WINDOW]
         loss = F.mse_loss(self.net(window, self.labels[pick]), target)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.params, 1.0)
-        self.optimizer.step()
-        self.schedule.step()
-        with torch.no_grad():
-            torch._foreach_mul_(self.ema, 0.999)
-            torch._foreach_add_(self.ema, self.params, alpha=0.001)
+        self.update(loss)
         return loss.item()
 
     def rate(self, iterations):

@@ -112,6 +112,29 @@ def rollout_step(net, options):
     return step
 
 
+class Update:
+    """A step of AdamW with clipping, warm-up, cosine schedule and EMA, as slift's training has it."""
+
+    def __init__(self, net):
+        self.params = list(net.parameters())
+        self.ema = [p.detach().clone() for p in self.params]
+        kind = "fused" if self.params[0].is_cuda else "foreach"
+        self.optimizer = torch.optim.AdamW(self.params, lr=1e-3, weight_decay=1e-4, **{kind: True})
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer,
+            lambda i: min(1, (i + 1) / 200) * 0.5 * (1 + math.cos(math.pi * i / 2**20)))
+
+    def __call__(self, loss):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.params, 1.0)
+        self.optimizer.step()
+        self.schedule.step()
+        with torch.no_grad():
+            torch._foreach_mul_(self.ema, 0.999)
+            torch._foreach_add_(self.ema, self.params, alpha=0.001)
+
+
 class Training:
     """slift's training loop: shuffled transitions with fixed labels, AdamW, clipping, EMA."""
 
@@ -122,13 +145,7 @@ class Training:
         transitions = MEMBERS * (STATES - options.window)
         self.labels = torch.randn(transitions, options.label_dimension, device=device)
         self.order, self.position = torch.randperm(transitions, device=device), 0
-        self.params = list(net.parameters())
-        self.ema = [p.detach().clone() for p in self.params]
-        self.optimizer = torch.optim.AdamW(self.params, lr=1e-3, weight_decay=1e-4,
-                                           **{"fused" if device == "cuda" else "foreach": True})
-        self.schedule = torch.optim.lr_scheduler.LambdaLR(
-            self.optimizer,
-            lambda i: min(1, (i + 1) / 200) * 0.5 * (1 + math.cos(math.pi * i / 2**20)))
+        self.update = Update(net)
         self.net = torch.compile(net) if options.mode == "compile" else net
 
     def batch(self):
@@ -149,14 +166,7 @@ class Training:
                             enabled=self.options.precision == "bf16"):
             output = self.net(window, label)
         loss = F.mse_loss(output.float(), target)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(self.params, 1.0)
-        self.optimizer.step()
-        self.schedule.step()
-        with torch.no_grad():
-            torch._foreach_mul_(self.ema, 0.999)
-            torch._foreach_add_(self.ema, self.params, alpha=0.001)
+        self.update(loss)
         return loss
 
 
