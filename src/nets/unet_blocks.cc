@@ -26,10 +26,11 @@ Tensor pad_to(const Tensor& x, std::int64_t dim, std::int64_t size) {
   return at::constant_pad_nd(x, pads);
 }
 
-// Nearest neighbours x 2 and a 3 x 3 convolution are four 2 x 2 convolutions of the field before,
-// one each for even and odd rows and columns: along an axis (w0, w1 + w2) gives the even and
-// (w0 + w1, w2) the odd ones. The map from 3 x 3 to [row's parity, column's parity] x 2 x 2
-// weights.
+// A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
+Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }
+
+}  // namespace
+
 Tensor growth_map() {
   const Tensor axis = at::tensor({1.0f, 0.0f, 0.0f, 0.0f, 1.0f, 1.0f,  // even
                                   1.0f, 1.0f, 0.0f, 0.0f, 0.0f, 1.0f})
@@ -37,7 +38,6 @@ Tensor growth_map() {
   return at::einsum("ipr,jqs->ijpqrs", {axis, axis}).reshape({16, 9});
 }
 
-// [O, I, 3, 3] -> [4 O, I, 2, 2], as ops::interleave() takes the results.
 Tensor growing_weight(const Tensor& weight, const Tensor& map) {
   const std::int64_t outputs = weight.size(0), inputs = weight.size(1);
   const Tensor taps = weight.permute({0, 2, 3, 1}).reshape({outputs, 9, inputs});
@@ -47,11 +47,6 @@ Tensor growing_weight(const Tensor& weight, const Tensor& map) {
       .reshape({4 * outputs, 2, 2, inputs})
       .permute({0, 3, 1, 2});
 }
-
-// A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
-Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }
-
-}  // namespace
 
 Tensor Weight::as(at::ScalarType type) const {
   return copy.defined() && copy.scalar_type() == type ? ops::stand_in(parameter, copy)

@@ -61,6 +61,13 @@ class Linear : public Layer {
   std::shared_ptr<const Weight> weight_, bias_;
 };
 
+// Nearest neighbours x 2 and a 3 x 3 convolution are four 2 x 2 convolutions of the field before,
+// one each for even and odd rows and columns: along an axis (w0, w1 + w2) gives the even and (w0 +
+// w1, w2) the odd ones. [O, I, 3, 3] -> [4 O, I, 2, 2], whose results ops::interleave() brings
+// together. `map` is growth_map() on the weight's device: [parities and 2 x 2 taps, 3 x 3 taps].
+Tensor growth_map();
+Tensor growing_weight(const Tensor& weight, const Tensor& map);
+
 struct ConvolutionSpec {
   std::int64_t inputs, outputs;
   double gain = 1;          // before the style's init_gain

@@ -276,6 +276,18 @@ TEST(Unet, InitialActivationsKeepTheirScale) {
   }
 }
 
+TEST(UnetBlocks, AGrowingConvolutionIsFourSmallOnes) {
+  const Tensor x = normals({2, 3, 5, 4}, 1), weight = normals({6, 3, 3, 3}, 2);
+  const Tensor grown = at::upsample_nearest2d(x, {10, 8});
+  const Tensor small = growing_weight(weight, growth_map());
+  EXPECT_LT(largest(ops::interleave(at::conv2d(x, small, {}, 1, 1)) -
+                    at::conv2d(grown, weight, {}, 1, 1)),
+            1e-5);
+  EXPECT_LT(largest(ops::interleave(at::conv2d(ops::pad_circular(x), small)) -
+                    at::conv2d(ops::pad_circular(grown), weight)),
+            1e-5);
+}
+
 TEST(UnetBlocks, ABlockAddsABranchOfUnitScaleAndKeepsChannelsLast) {
   for (const std::string activation : {"gelu", "silu"}) {
     Block block(32, 64, {activation, /*circular=*/true, /*label_width=*/16});

@@ -150,12 +150,12 @@ void calibrate_rollout(const TransitionModel& model, const TrajectoryReader& ini
   const std::int64_t count = std::min(kCalibrationMembers, initial.info().members);
   const Tensor states = read_initial(initial, {}, 0, count, /*given=*/1, /*pinned=*/false);
   // One at a time: that fits into any memory, and a second is soon over.
-  Stepper stepper(model, options.seed, /*rows=*/1);
+  Stepper stepper(model, options.seed, /*rows=*/1, /*graph=*/false);
   model.backbone().calibrate([&] {
     for (std::int64_t i = 0; i < count; ++i) {
       const Tensor window = padded_window(states.narrow(0, i, 1), spec.net.window);
       stepper.load(i, window.to(model.device()), /*time=*/0);
-      for (std::int64_t t = 0; t < kCalibrationSteps; ++t) stepper.advance_eagerly();
+      for (std::int64_t t = 0; t < kCalibrationSteps; ++t) stepper.advance();
     }
   });
 }
@@ -164,12 +164,14 @@ StepCheck check_rollout(const TransitionModel& model, const TrajectoryReader& in
                         const RolloutOptions& options) {
   const ModelSpec& spec = model.spec();
   check(spec, initial, options);
-  Steppers steppers = steppers_for(model, options);
-  Stepper& stepper = steppers.front();
-  const std::int64_t rows = stepper.rows(), first = options.first_member / rows * rows;
+  RolloutOptions recorded = options;
+  recorded.graph = true;
+  Steppers steppers = steppers_for(model, recorded);
+  const std::int64_t rows = steppers.front().rows(), first = options.first_member / rows * rows;
   const std::int64_t given = given_states(spec, options);
   const Tensor states = read_initial(initial, options, first, rows, given, /*pinned=*/false);
-  return check_step(model, stepper, first,
+  Stepper eager(model, options.seed, rows, /*graph=*/false);
+  return check_step(model, steppers.front(), eager, first,
                     padded_window(states, spec.net.window).to(model.device()), given - 1);
 }
 

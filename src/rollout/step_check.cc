@@ -33,21 +33,20 @@ StepCheck compare_steps(const TransitionModel& model, const StepRun& recorded,
       .limit = model.precision() == "fp32" ? kFullLimit : kReducedLimit};
 }
 
-StepCheck check_step(const TransitionModel& model, Stepper& stepper, std::int64_t first_member,
-                     const Tensor& window, std::int64_t time) {
+StepCheck check_step(const TransitionModel& model, Stepper& recorded, Stepper& eager,
+                     std::int64_t first_member, const Tensor& window, std::int64_t time) {
   const c10::InferenceMode inference;
-  const auto run = [&](void (Stepper::*advance)()) {
+  const auto run = [&](Stepper& stepper) {
     std::vector<Tensor> labels, states;
     stepper.load(first_member, window, time);
     for (std::int64_t i = 0; i < kCheckedSteps; ++i) {
-      (stepper.*advance)();
+      stepper.advance();
       labels.push_back(stepper.label().clone());
       states.push_back(stepper.state().clone());
     }
     return StepRun{at::stack(labels), at::stack(states)};
   };
-  const StepRun recorded = run(&Stepper::advance);
-  return compare_steps(model, recorded, run(&Stepper::advance_eagerly));
+  return compare_steps(model, run(recorded), run(eager));
 }
 
 }  // namespace slift

@@ -29,8 +29,9 @@ struct StepRun {
 StepCheck compare_steps(const TransitionModel& model, const StepRun& recorded,
                         const StepRun& eager);
 
-// Ten steps from what Stepper::load() gets, recorded and eagerly. `model` is the stepper's.
-StepCheck check_step(const TransitionModel& model, Stepper& stepper, std::int64_t first_member,
-                     const Tensor& window, std::int64_t time);
+// Ten steps of both from what Stepper::load() gets. `eager` records nothing; both are `model`'s,
+// with the same seed and rows.
+StepCheck check_step(const TransitionModel& model, Stepper& recorded, Stepper& eager,
+                     std::int64_t first_member, const Tensor& window, std::int64_t time);
 
 }  // namespace slift

@@ -43,11 +43,6 @@ void Stepper::advance() {
   reached_ = arrival(model_.device());
 }
 
-void Stepper::advance_eagerly() {
-  const c10::InferenceMode inference;
-  step();
-}
-
 void Stepper::step() {
   label_.copy_(labels_.for_members(members_, time_));
   const Tensor next = model_.forward(window_, label_);

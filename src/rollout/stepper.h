@@ -28,8 +28,6 @@ class Stepper {
   // Moves all rows on by one step. On a GPU the work is queued on the current stream, and the host
   // is kept from running more than 2 kAhead steps ahead of it.
   void advance();
-  // The same, never recorded: what advance() is checked against.
-  void advance_eagerly();
 
   // Views of the buffers; the next call overwrites them.
   const Tensor& window() const { return window_; }  // [rows, m, state...], oldest first
