@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/norm_cluster.h"
+#include "kernels/cuda/norm_parts.h"
 
 namespace slift::kernels::cuda {
 
@@ -20,29 +21,45 @@ inline constexpr int kClusterStages = 4;
 template <int N>
 struct ClusterPlace {
   __device__ ClusterPlace(const NormShape& shape, const ClusterPlan& plan, unsigned block_rank)
-      : rank(static_cast<int>(block_rank)), width(plan.channels / plan.groups) {
-    const int bundles = static_cast<int>(shape.groups) / plan.groups;
-    const int bundle = static_cast<int>(blockIdx.x) / plan.blocks;
-    sample = bundle / bundles;
-    first_group = bundle % bundles * plan.groups;
+      : rank(static_cast<int>(block_rank)), thread(static_cast<int>(threadIdx.x)) {
+    const auto divide = [](auto a, auto b) {  // of non-negative numbers, which is faster
+      return static_cast<int>(static_cast<unsigned>(a) / static_cast<unsigned>(b));
+    };
+    const int bundles = divide(shape.groups, plan.groups);
+    const int bundle = divide(blockIdx.x, plan.blocks);
+    width = divide(plan.channels, plan.groups);
+    sample = divide(bundle, bundles);
+    first_group = (bundle - sample * bundles) * plan.groups;
     first_channel = first_group * width;
     const int all_cells = static_cast<int>(shape.cells());
     first_cell = min(rank * plan.cells, all_cells);
     cells = min(plan.cells, all_cells - first_cell);
-    thread = static_cast<int>(threadIdx.x);
     packs = plan.channels / N;
-    rows = kClusterThreads / packs;
-    pack = thread % packs;
-    row = thread / packs;
+    rows = divide(kClusterThreads, packs);
+    row = divide(thread, packs);
+    pack = thread - row * packs;
     begin = row < rows ? row : cells;
-    stage_cells = (cells + kClusterStages * rows - 1) / (kClusterStages * rows) * rows;
-    group = pack * N / width;
+    stage_cells = divide(cells + kClusterStages * rows - 1, kClusterStages * rows) * rows;
+    group = divide(pack * N, width);
     channel = first_channel + pack * N;
   }
 
-  // The thread's cells of a stage: stage_begin(), stage_begin() + rows, ... below stage_end().
-  __device__ int stage_begin(int stage) const { return begin + stage * stage_cells; }
-  __device__ int stage_end(int stage) const { return min(cells, stage_begin(stage + 1)); }
+  // The thread's cells are begin, begin + rows, ...; those of the stages up to this one lie below.
+  __device__ int stage_end(int stage) const {
+    return min(cells, begin + (stage + 1) * stage_cells);
+  }
+
+  // Calls body(cell) for the block's cells at the edge of the field that fall to this thread, which
+  // are others than its own.
+  template <typename Body>
+  __device__ void for_each_edge(const Extent& extent, const Body& body) const {
+    if (row >= rows) return;
+    cuda::for_each_edge(extent, 0, 1, static_cast<unsigned>(row), static_cast<unsigned>(rows),
+                        [&](unsigned cell) {
+                          const int i = static_cast<int>(cell) - first_cell;
+                          if (i >= 0 && i < cells) body(cell);
+                        });
+  }
 
   // Of the cluster.
   int sample, first_group, first_channel;

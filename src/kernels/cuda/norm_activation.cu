@@ -236,8 +236,8 @@ __global__ void __launch_bounds__(kThreads)
     const auto compute = [&](std::int64_t cell, float(&values)[N]) {
       load(x.first + cell * x.stride, values);
       for (int i = 0; i < N; ++i) {
-        values[i] =
-            held(out, activate<T, F>((values[i] - map.centre[i]) * map.slope[i] + map.offset[i]));
+        const float h = (values[i] - map.centre[i]) * map.slope[i] + map.offset[i];
+        values[i] = held(out, activate_half<T, F>(0.5f * h));
       }
     };
 #pragma unroll 4
@@ -282,7 +282,8 @@ struct BackwardMap {
     load(x.first + cell * x.stride, deviation);
     for (int i = 0; i < N; ++i) {
       deviation[i] -= map.centre[i];
-      g[i] *= activation_slope<T, F>(deviation[i] * map.slope[i] + map.offset[i]);
+      const float h = deviation[i] * map.slope[i] + map.offset[i];
+      g[i] *= 0.5f * half_slope<T, F>(0.5f * h);
     }
   }
 

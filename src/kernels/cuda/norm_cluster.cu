@@ -10,8 +10,9 @@
 namespace slift::kernels::cuda {
 namespace {
 
-// A thread keeps N channels of one group, of every `rows`-th cell of its block, from the first line
-// to the last, so that the tile needs no barrier. Sums are about a value of the group in float32,
+// A thread keeps N channels of one group, of every `rows`-th cell of its block, so that the tile
+// needs no barrier until all have been added up. Cells at the edge are mapped once more for their
+// images. Sums are about a value of the group in float32,
 // closed in float64 in an order that the plan fixes.
 template <typename T, typename Out, typename F, bool kBorder>
 __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
@@ -20,6 +21,7 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   extern __shared__ uint4 shared_memory[];
   __shared__ float2 thread_sums[kClusterThreads];  // of deviations and their squares
   __shared__ double2 block_sums[kClusterGroups];
+  __shared__ float origins[kClusterGroups];      // what sums are about
   __shared__ float2 statistics[kClusterGroups];  // mean and rstd
   const auto cluster = cooperative_groups::this_cluster();
   const NormShape& shape = in.shape;
@@ -28,35 +30,50 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   const Column<const T> x = column(shape, in.a, in.b, place.sample, place.channel);
   auto* const tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + place.pack;
 
+  const int tile_step = place.rows * place.packs;  // from one of a thread's cells to the next
+  const std::int64_t x_step = place.rows * x.stride;
+  {
+    const T* from = x.first + (place.first_cell + place.begin) * x.stride;
+    auto* to = tile + place.begin * place.packs;
+    int i = place.begin;
 #pragma unroll
-  for (int stage = 0; stage < kClusterStages; ++stage) {
-    for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows) {
-      __pipeline_memcpy_async(tile + i * place.packs, x.first + (place.first_cell + i) * x.stride,
-                              16);
+    for (int stage = 0; stage < kClusterStages; ++stage) {
+      for (const int end = place.stage_end(stage); i < end; i += place.rows) {
+        __pipeline_memcpy_async(to, from, 16);
+        to += tile_step;
+        from += x_step;
+      }
+      __pipeline_commit();
     }
-    __pipeline_commit();
   }
-  const auto origin_of = [&](int g) {
-    const std::int64_t c = place.first_channel + g * place.width;
-    return to_float(*column(shape, in.a, in.b, place.sample, c).first) + bias_of(in, c);
-  };
+  if (place.thread < plan.groups) {
+    const std::int64_t c = place.first_channel + place.thread * place.width;
+    origins[place.thread] =
+        to_float(*column(shape, in.a, in.b, place.sample, c).first) + bias_of(in, c);
+  }
   float bias[N] = {}, slope[N], offset[N];
   if (in.bias != nullptr) load(in.bias + place.channel, bias);
   load_affine(in, place.sample, place.channel, slope, offset);
-  const float origin = origin_of(place.group);
+  __syncthreads();
+  const float origin = origins[place.group];
 
   float sums[2] = {}, squares[2] = {};
+  {
+    const auto* at = tile + place.begin * place.packs;
+    int i = place.begin;
 #pragma unroll
-  for (int stage = 0; stage < kClusterStages; ++stage) {
-    __pipeline_wait_prior(kClusterStages - 1 - stage);
+    for (int stage = 0; stage < kClusterStages; ++stage) {
+      __pipeline_wait_prior(kClusterStages - 1 - stage);
 #pragma unroll 4
-    for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows) {
-      float values[N];
-      unpack(tile[i * place.packs], values);
-      for (int k = 0; k < N; ++k) {
-        const float deviation = values[k] + (bias[k] - origin);
-        sums[k % 2] += deviation;
-        squares[k % 2] += deviation * deviation;
+      for (const int end = place.stage_end(stage); i < end; i += place.rows) {
+        float values[N];
+        unpack(*at, values);
+        at += tile_step;
+        for (int k = 0; k < N; ++k) {
+          const float deviation = values[k] + (bias[k] - origin);
+          sums[k % 2] += deviation;
+          squares[k % 2] += deviation * deviation;
+        }
       }
     }
   }
@@ -66,11 +83,12 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   const int lane = place.thread % 32, group_packs = place.width / N;
   for (int g = place.thread / 32; g < plan.groups; g += kClusterThreads / 32) {
     double sum = 0, square = 0;
-    for (int i = lane; i < place.rows * group_packs; i += 32) {
-      const float2 part =
-          thread_sums[i / group_packs * place.packs + g * group_packs + i % group_packs];
-      sum += part.x;
-      square += part.y;
+    for (int row = lane; row < place.rows; row += 32) {
+      for (int i = 0; i < group_packs; ++i) {
+        const float2 part = thread_sums[row * place.packs + g * group_packs + i];
+        sum += part.x;
+        square += part.y;
+      }
     }
     sum = sum_over_lanes(sum);
     square = sum_over_lanes(square);
@@ -78,44 +96,56 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   }
   cluster.sync();
 
-  if (place.thread < plan.groups) {
-    double sum = 0, square = 0;
-    for (int r = 0; r < plan.blocks; ++r) {
-      const double2 part = *cluster.map_shared_rank(block_sums + place.thread, r);
-      sum += part.x;
-      square += part.y;
-    }
+  for (int g = place.thread / 32; g < plan.groups; g += kClusterThreads / 32) {
+    double2 part = make_double2(0, 0);  // of one block each, so that all are read at once
+    if (lane < plan.blocks) part = *cluster.map_shared_rank(block_sums + g, lane);
+    const double sum = sum_over_lanes(part.x), square = sum_over_lanes(part.y);
+    if (lane > 0) continue;
     const double count = static_cast<double>(shape.cells()) * place.width, drift = sum / count;
     const double variance = max(0.0, square / count - drift * drift);
-    const float2 found = make_float2(static_cast<float>(origin_of(place.thread) + drift),
-                                     static_cast<float>(1 / sqrt(variance + kNormEpsilon)));
-    statistics[place.thread] = found;
+    const float2 found = make_float2(static_cast<float>(origins[g] + drift),
+                                     static_cast<float>(rsqrt(variance + kNormEpsilon)));
+    statistics[g] = found;
     if (place.rank == 0) {
-      out.mean[place.sample * shape.groups + place.first_group + place.thread] = found.x;
-      out.rstd[place.sample * shape.groups + place.first_group + place.thread] = found.y;
+      out.mean[place.sample * shape.groups + place.first_group + g] = found.x;
+      out.rstd[place.sample * shape.groups + place.first_group + g] = found.y;
     }
   }
   __syncthreads();
   cluster.barrier_arrive();  // this block has read the others' sums
 
+  // Half the activation's argument is (x - centre) slope + offset. For fields of few bits the
+  // centre goes into the offset.
+  constexpr bool kFewBits = sizeof(T) < sizeof(float);
   const float2 found = statistics[place.group];
-  for (int i = 0; i < N; ++i) slope[i] *= found.y;
+  float centre[N];
+  for (int k = 0; k < N; ++k) {
+    centre[k] = found.x - bias[k];
+    slope[k] *= 0.5f * found.y;
+    offset[k] *= 0.5f;
+    if (kFewBits) offset[k] -= centre[k] * slope[k];
+  }
   Out* const y = out.out + place.sample * shape.out_cells() * shape.channels() + place.channel;
+  const auto compute = [&](int i, float(&values)[N]) {
+    unpack(tile[i * place.packs], values);
+    for (int k = 0; k < N; ++k) {
+      if (!kFewBits) values[k] -= centre[k];
+      values[k] = held(out, activate_half<T, F>(values[k] * slope[k] + offset[k]));
+    }
+  };
 #pragma unroll 4
   for (int i = place.begin; i < place.cells; i += place.rows) {
     float values[N];
-    unpack(tile[i * place.packs], values);
-    for (int k = 0; k < N; ++k) {
-      const float deviation = values[k] + (bias[k] - found.x);
-      values[k] = held(out, activate<T, F>(deviation * slope[k] + offset[k]));
-    }
-    const Spot<kBorder> spot(extent, place.first_cell + i);
-    if (spot.is_only) {
-      store(values, y + spot.place * shape.channels());
-    } else {
-      for_each_image(extent.height, extent.width, static_cast<unsigned>(place.first_cell + i),
+    compute(i, values);
+    store(values, y + Spot<kBorder>(extent, place.first_cell + i).place * shape.channels());
+  }
+  if constexpr (kBorder) {
+    place.for_each_edge(extent, [&](unsigned cell) {
+      float values[N];
+      compute(static_cast<int>(cell) - place.first_cell, values);
+      for_each_image(extent.height, extent.width, cell,
                      [&](unsigned image) { store(values, y + image * shape.channels()); });
-    }
+    });
   }
   cluster.barrier_wait();  // until the others have read this block's sums
 }

@@ -13,6 +13,7 @@ namespace slift::kernels::cuda {
 
 inline constexpr int kClusterThreads = 256;       // of a block
 inline constexpr int kClusterBlocksAtOnce = 3;    // on a multiprocessor, if their tiles leave room
+inline constexpr int kMostClusterBlocks = 16;     // of Hopper
 inline constexpr int kClusterGroups = 32;         // of a cluster, at most
 inline constexpr int kClusterBytes = 200 * 1024;  // of a block, at most; the device has 227 KiB
 
@@ -29,16 +30,15 @@ struct ClusterPlan {
 // fields are held in shared memory. Groups are whole packs of 16 bytes.
 inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int element_bytes,
                                                int fields = 1) {
-  constexpr std::int64_t kMostBlocks = 16;  // of Hopper
-  constexpr std::int64_t kUsualBlocks = 8;  // more only if the tiles would be too large
   constexpr std::int64_t kPackBytes = 16, kFewestRowBytes = 32;  // of a cell: a memory sector
   constexpr std::int64_t kBurstBytes = 64;        // of a cell: better, if there is room
   constexpr std::int64_t kTileBytes = 64 * 1024;  // kClusterBlocksAtOnce fit a multiprocessor
   constexpr std::int64_t kManyBlocks = 400;       // keep the GPU busy ...
-  constexpr std::int64_t kSmallTile = 8 * 1024;   // ... and if there are fewer, tiles may shrink
+  constexpr std::int64_t kSmallTile = 4 * 1024;   // ... and if there are fewer, tiles may shrink
   const std::int64_t width = shape.channels() / shape.groups;
   if (width * element_bytes % kPackBytes != 0) return std::nullopt;
   std::optional<ClusterPlan> best;
+  std::int64_t most_blocks = 0;  // of the launch, so far
   for (std::int64_t groups = 1; groups <= std::min<std::int64_t>(shape.groups, kClusterGroups);
        ++groups) {
     const std::int64_t channels = groups * width, row = channels * element_bytes;
@@ -47,13 +47,12 @@ inline std::optional<ClusterPlan> plan_cluster(const NormShape& shape, int eleme
     std::int64_t blocks = 1;
     const auto cells = [&] { return (shape.cells() + blocks - 1) / blocks; };
     const auto tile = [&] { return cells() * row * fields; };
-    const auto too_few = [&] {
-      return shape.batch * (shape.groups / groups) * blocks < kManyBlocks && tile() > kSmallTile;
-    };
-    while (blocks < kMostBlocks && (tile() > kTileBytes || (too_few() && blocks < kUsualBlocks))) {
-      blocks *= 2;
-    }
+    const auto all_blocks = [&] { return shape.batch * (shape.groups / groups) * blocks; };
+    const auto too_few = [&] { return all_blocks() < kManyBlocks && tile() > kSmallTile; };
+    while (blocks < kMostClusterBlocks && (tile() > kTileBytes || too_few())) blocks *= 2;
     if (tile() > (best ? kTileBytes : kClusterBytes)) break;
+    if (all_blocks() < std::min(kManyBlocks, most_blocks)) break;
+    most_blocks = all_blocks();
     best =
         ClusterPlan{static_cast<int>(blocks), static_cast<int>(cells()), static_cast<int>(groups),
                     static_cast<int>(channels), static_cast<unsigned>(tile())};

@@ -10,7 +10,7 @@
 namespace slift::kernels::cuda {
 namespace {
 
-constexpr int kChannelSums = 3;  // of g = dloss/dh, of g (x - centre) and of x - centre
+constexpr int kChannelSums = 3;  // of g = dloss/ds, of g (x - centre) and of x - centre
 
 // The block's sums of each channel from its threads', into sums[k * kClusterThreads + channel]. In
 // between the memory holds one of the kChannelSums of all threads, [rows, channels].
@@ -42,11 +42,12 @@ struct GroupMap {
   float level, tilt;
 };
 
-// Closes group `g` of the cluster by one warp; see close_sums() of the CPU's kernel.
-// cluster_sum(k, c) is that of channel c of the cluster. Block 0 writes the parameters' gradients.
+// Closes group `g` of the cluster by one warp; see close_sums() of the CPU's kernel. cluster_sum(k,
+// c) is that of channel c of the cluster, and dloss/dh is half of dloss/ds. The first
+// block writes the parameters' gradients, the last that of the bias.
 template <typename T, int N, typename ClusterSum>
-__device__ GroupMap close_group(const NormInputs<T>& in, const ClusterPlace<N>& place, int g,
-                                double rstd, const NormGradients<T>& grad,
+__device__ GroupMap close_group(const NormInputs<T>& in, const ClusterPlace<N>& place,
+                                bool is_last_block, int g, float rstd, const NormGradients<T>& grad,
                                 const ClusterSum& cluster_sum) {
   const std::int64_t channels = in.shape.channels();
   const auto for_each_channel = [&](const auto& body) {
@@ -55,38 +56,38 @@ __device__ GroupMap close_group(const NormInputs<T>& in, const ClusterPlace<N>& 
       body(c, place.first_channel + c);
     }
   };
-  double level = 0, tilt = 0;
+  float level = 0, tilt = 0;
   for_each_channel([&](int c, std::int64_t channel) {
-    const double plain = cluster_sum(0, c), normed = cluster_sum(1, c) * rstd;
-    const double scale = in.scale[channel], gain = film_gain(in, place.sample, channel);
+    const float plain = 0.5f * cluster_sum(0, c), normed = 0.5f * cluster_sum(1, c) * rstd;
+    const float scale = in.scale[channel], gain = film_gain(in, place.sample, channel);
     level += gain * scale * plain;
     tilt += gain * scale * normed;
     if (place.rank > 0) return;
     const std::int64_t at = place.sample * channels + channel;
-    grad.scale[at] = static_cast<float>(gain * normed);
-    grad.shift[at] = static_cast<float>(gain * plain);
+    grad.scale[at] = gain * normed;
+    grad.shift[at] = gain * plain;
     if (in.film == nullptr) return;
     float* const film = grad.film + 2 * place.sample * channels + channel;
-    film[0] = static_cast<float>(scale * normed + in.shift[channel] * plain);
-    film[channels] = static_cast<float>(plain);
+    film[0] = scale * normed + in.shift[channel] * plain;
+    film[channels] = plain;
   });
-  const double cells = static_cast<double>(in.shape.cells()), count = cells * place.width;
+  const auto cells = static_cast<float>(in.shape.cells());
+  const float count = cells * static_cast<float>(place.width);
   level = -rstd * sum_over_lanes(level) / count;
   tilt = -rstd * rstd * sum_over_lanes(tilt) / count;
-  if (place.rank == 0 && in.bias != nullptr) {
+  if (is_last_block && in.bias != nullptr) {
     for_each_channel([&](int c, std::int64_t channel) {
-      const double slope = rstd * in.scale[channel] * film_gain(in, place.sample, channel);
-      grad.bias[place.sample * channels + channel] =
-          static_cast<float>(slope * cluster_sum(0, c) + tilt * cluster_sum(2, c) + level * cells);
+      const float slope = rstd * in.scale[channel] * film_gain(in, place.sample, channel);
+      grad.bias[place.sample * channels + channel] = static_cast<float>(
+          slope * 0.5 * cluster_sum(0, c) + tilt * cluster_sum(2, c) + level * cells);
     });
   }
-  return {static_cast<float>(level), static_cast<float>(tilt)};
+  return {level, tilt};
 }
 
-// The tiles hold x and dloss/dout, a thread reads only what it has copied itself: no barrier. Cells
-// at the edge, whose gradient is the sum over their images, are read from memory both times, in
-// loops of their own that share them evenly between the blocks; what the tiles hold of them is not
-// used.
+// The tiles hold x and dloss/dout, which becomes dloss/ds of half the activation's argument, s, as
+// the sums are taken. A thread reads what it has copied or written itself, but for the gradients of
+// cells at the edge, the sums over their images, which the block's threads share evenly.
 template <typename T, typename F, bool kBorder>
 __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
     norm_backward_in_cluster(NormInputs<T> in, const float* means, const float* rstds,
@@ -106,81 +107,67 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   auto* const x_tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + place.pack;
   auto* const grad_tile = x_tile + plan.cells * place.packs;
 
-  // A thread has at most 32 cells: its rows, at least 4, fill 4/5 of the threads or more.
-  static_assert(kClusterBytes / 2 / 16 <= 32 * (kClusterThreads * 4 / 5));
-  unsigned edges = 0;  // bit n: the thread's n-th cell is at the edge
-  unsigned bit = 1;
+  const int tile_step = place.rows * place.packs;  // from one of a thread's cells to the next
+  {
+    const T* from = x.first + (place.first_cell + place.begin) * x.stride;
+    const std::int64_t x_step = place.rows * x.stride;
+    int at = place.begin * place.packs, i = place.begin;
 #pragma unroll 1
-  for (int stage = 0; stage < kClusterStages; ++stage) {
-    for (int i = place.stage_begin(stage); i < place.stage_end(stage); i += place.rows, bit <<= 1) {
-      const Spot<kBorder> spot(extent, place.first_cell + i);
-      __pipeline_memcpy_async(x_tile + i * place.packs, x.first + (place.first_cell + i) * x.stride,
-                              16);
-      __pipeline_memcpy_async(grad_tile + i * place.packs, grad_y + spot.place * channels, 16);
-      if (!spot.is_only) edges |= bit;
+    for (int stage = 0; stage < kClusterStages; ++stage) {
+      for (const int end = place.stage_end(stage); i < end; i += place.rows) {
+        __pipeline_memcpy_async(x_tile + at, from, 16);
+        const Spot<kBorder> spot(extent, place.first_cell + i);
+        if (spot.is_only) {
+          __pipeline_memcpy_async(grad_tile + at, grad_y + spot.place * channels, 16);
+        }
+        at += tile_step;
+        from += x_step;
+      }
+      __pipeline_commit();
     }
-    __pipeline_commit();
+  }
+  if constexpr (kBorder) {
+    place.for_each_edge(extent, [&](unsigned cell) {
+      float g[N];
+      load_edge_gradient(extent, grad_y, channels, cell, g);
+      grad_tile[(static_cast<int>(cell) - place.first_cell) * place.packs] = packed<N, T>(g);
+    });
+    __syncthreads();
   }
 
-  // h = (x - centre) slope + offset; here and below x has no bias yet.
+  // s = (x - centre) slope + offset; here and below x has no bias yet.
   float centre[N] = {}, slope[N], offset[N];
   {
     const std::int64_t at = place.sample * shape.groups + place.first_group + place.group;
-    const float mean = means[at], rstd = rstds[at];
+    const float mean = means[at], half_rstd = 0.5f * rstds[at];
     if (in.bias != nullptr) load(in.bias + place.channel, centre);
     load_affine(in, place.sample, place.channel, slope, offset);
     for (int k = 0; k < N; ++k) {
       centre[k] = mean - centre[k];
-      slope[k] *= rstd;
+      slope[k] *= half_rstd;
+      offset[k] *= 0.5f;
     }
   }
-  // From x to x - centre, from dloss/dout to dloss/dh.
-  const auto through_activation = [&](float(&values)[N], float(&g)[N]) {
-    for (int k = 0; k < N; ++k) {
-      values[k] -= centre[k];
-      g[k] *= activation_slope<T, F>(values[k] * slope[k] + offset[k]);
-    }
-  };
-  const auto load_tiles = [&](int i, float(&values)[N], float(&g)[N]) {
-    unpack(x_tile[i * place.packs], values);
-    unpack(grad_tile[i * place.packs], g);
-  };
-  // Calls body(cell, x, dloss/dout).
-  const auto for_each_own_edge = [&](const auto& body) {
-    if (!kBorder || place.row >= place.rows) return;
-    for_each_edge(extent, static_cast<unsigned>(place.rank), static_cast<unsigned>(plan.blocks),
-                  static_cast<unsigned>(place.row), static_cast<unsigned>(place.rows),
-                  [&](unsigned cell) {
-                    float values[N], g[N];
-                    load_edge_gradient(extent, grad_y, channels, cell, g);
-                    load(x.first + cell * x.stride, values);
-                    body(cell, values, g);
-                  });
-  };
 
   {
     float thread_sums[kChannelSums][N] = {};
-    const auto add = [&](float(&values)[N], float(&g)[N]) {
-      through_activation(values, g);
-      for (int k = 0; k < N; ++k) {
-        thread_sums[0][k] += g[k];
-        thread_sums[1][k] += g[k] * values[k];
-        thread_sums[2][k] += values[k];
-      }
-    };
-    for_each_own_edge([&](unsigned, float(&values)[N], float(&g)[N]) { add(values, g); });
-    unsigned skip = edges;
+    int at = place.begin * place.packs, i = place.begin;
 #pragma unroll 1
     for (int stage = 0; stage < kClusterStages; ++stage) {
       __pipeline_wait_prior(static_cast<std::size_t>(kClusterStages - 1 - stage));
 #pragma unroll 2
-      for (int i = place.stage_begin(stage); i < place.stage_end(stage);
-           i += place.rows, skip >>= 1) {
-        if ((skip & 1) == 0) {
-          float values[N], g[N];
-          load_tiles(i, values, g);
-          add(values, g);
+      for (const int end = place.stage_end(stage); i < end; i += place.rows, at += tile_step) {
+        float values[N], g[N];
+        unpack(x_tile[at], values);
+        unpack(grad_tile[at], g);
+        for (int k = 0; k < N; ++k) {
+          values[k] -= centre[k];
+          g[k] *= half_slope<T, F>(values[k] * slope[k] + offset[k]);
+          thread_sums[0][k] += g[k];
+          thread_sums[1][k] += g[k] * values[k];
+          thread_sums[2][k] += values[k];
         }
+        grad_tile[at] = packed<N, T>(g);
       }
     }
     close_block(place, thread_sums, sums);
@@ -188,42 +175,53 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   cluster.sync();
 
   const auto cluster_sum = [&](int k, int c) {
-    double total = 0;
-#pragma unroll 4
-    for (int r = 0; r < plan.blocks; ++r) {
-      total += *cluster.map_shared_rank(sums + k * kClusterThreads + c, r);
+    float parts[kMostClusterBlocks];  // all on their way at once
+#pragma unroll
+    for (int r = 0; r < kMostClusterBlocks; ++r) {
+      parts[r] = 0;
+      if (r < plan.blocks) parts[r] = *cluster.map_shared_rank(sums + k * kClusterThreads + c, r);
     }
+    float total = 0;
+    for (const float part : parts) total += part;
     return total;
   };
   for (int g = place.thread / 32; g < plan.groups; g += kClusterThreads / 32) {
-    const double rstd = rstds[place.sample * shape.groups + place.first_group + g];
-    const GroupMap map = close_group(in, place, g, rstd, grad, cluster_sum);
+    const float rstd = rstds[place.sample * shape.groups + place.first_group + g];
+    const GroupMap map =
+        close_group(in, place, place.rank + 1 == plan.blocks, g, rstd, grad, cluster_sum);
     if (place.thread % 32 == 0) group_maps[g] = map;
   }
   __syncthreads();
   cluster.barrier_arrive();  // this block has read the others' sums
 
-  const GroupMap map = group_maps[place.group];
+  // dloss/dx = slope dloss/ds + tilt x + level.
+  const float tilt = group_maps[place.group].tilt;
+  float level[N];
+  for (int k = 0; k < N; ++k) level[k] = group_maps[place.group].level - tilt * centre[k];
   const Column<T> grad_x = column(shape, grad.a, grad.b, place.sample, place.channel);
   const Column<const T> more = column(shape, arrivals.a, arrivals.b, place.sample, place.channel);
   const bool has_more = (place.channel < shape.channels_a ? arrivals.a : arrivals.b) != nullptr;
-  const auto write = [&](std::int64_t cell, float(&values)[N], float(&g)[N]) {
-    float elsewhere[N];
-    load(more.first + cell * more.stride, elsewhere, has_more);
-    through_activation(values, g);
-    for (int k = 0; k < N; ++k) {
-      g[k] = slope[k] * g[k] + (map.tilt * values[k] + map.level) + elsewhere[k];
+  constexpr int kAtOnce = 4;  // loads on their way
+  const std::int64_t more_step = place.rows * more.stride, grad_step = place.rows * grad_x.stride;
+  const T* arrival = more.first + (place.first_cell + place.begin) * more.stride;
+  T* to = grad_x.first + (place.first_cell + place.begin) * grad_x.stride;
+  int at = place.begin * place.packs;
+  for (int first = place.begin; first < place.cells; first += kAtOnce * place.rows) {
+    float elsewhere[kAtOnce][N];
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j, arrival += more_step) {
+      load(arrival, elsewhere[j], has_more && first + j * place.rows < place.cells);
     }
-    store(g, grad_x.first + cell * grad_x.stride);
-  };
-  for_each_own_edge(write);
-  unsigned skip = edges;
-#pragma unroll 2
-  for (int i = place.begin; i < place.cells; i += place.rows, skip >>= 1) {
-    if ((skip & 1) == 0) {
+#pragma unroll
+    for (int j = 0; j < kAtOnce; ++j, to += grad_step, at += tile_step) {
+      if (first + j * place.rows >= place.cells) break;
       float values[N], g[N];
-      load_tiles(i, values, g);
-      write(place.first_cell + i, values, g);
+      unpack(x_tile[at], values);
+      unpack(grad_tile[at], g);
+      for (int k = 0; k < N; ++k) {
+        g[k] = slope[k] * g[k] + (tilt * values[k] + level[k]) + elsewhere[j][k];
+      }
+      store(g, to);
     }
   }
   cluster.barrier_wait();  // until the others have read this block's sums

@@ -12,40 +12,46 @@
 
 namespace slift::kernels::cuda {
 
-// As cpu/activation_math.h: z is twice half_z().
+// f(x) = x sigmoid(z(x)) = s + s tanh(z / 2) of half the argument, s = x / 2: the factors 1/2 then
+// cost nothing, as callers fold them into the coefficients that give s. An F has half_z(s) = z / 2
+// and of that its steepness(s, z / 2) = s d(z / 2)/ds.
 struct Gelu {
-  static __device__ float half_z(float x) { return x * (0.79788456f + 0.0356774081f * (x * x)); }
-  static __device__ float slope(float x) { return 1.59576912f + 0.214064449f * (x * x); }
+  static constexpr float kLinear = 1.59576912f, kCubic = 0.285419265f;
+  static __device__ float half_z(float s) { return s * (kLinear + kCubic * (s * s)); }
+  static __device__ float steepness(float s, float half_z) {
+    return 3.0f * half_z - 2.0f * kLinear * s;
+  }
 };
 
 struct Silu {
-  static __device__ float half_z(float x) { return 0.5f * x; }
-  static __device__ float slope(float) { return 1.0f; }
+  static __device__ float half_z(float s) { return s; }
+  static __device__ float steepness(float s, float) { return s; }
 };
 
-// tanh(z / 2), with which sigmoid(z) = (1 + tanh(z / 2)) / 2. For fields of fewer bits than float32
-// the hardware's, which errs by 2^-11. The division errs by 2 ulp; exp = infinity gives -1.
+// For fields of fewer bits than float32 the hardware's tanh, which errs by 2^-11. The division errs
+// by 2 ulp; exp = infinity gives -1.
 template <typename T>
-__device__ float tanh_of(float half_z) {
+__device__ float tanh_of(float x) {
   if constexpr (std::is_same_v<T, float>) {
-    return __fdividef(2.0f, 1.0f + expf(-2.0f * half_z)) - 1.0f;
+    return __fdividef(2.0f, 1.0f + expf(-2.0f * x)) - 1.0f;
   } else {
     float result;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(half_z));
+    asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
     return result;
   }
 }
 
+// f(2 s).
 template <typename T, typename F>
-__device__ float activate(float x) {
-  const float half = 0.5f * x;
-  return half + half * tanh_of<T>(F::half_z(x));
+__device__ float activate_half(float s) {
+  return s + s * tanh_of<T>(F::half_z(s));
 }
 
+// df(2 s)/ds.
 template <typename T, typename F>
-__device__ float activation_slope(float x) {
-  const float t = tanh_of<T>(F::half_z(x));
-  return 0.5f + 0.5f * t + 0.25f * x * (1.0f - t * t) * F::slope(x);
+__device__ float half_slope(float s) {
+  const float half_z = F::half_z(s), t = tanh_of<T>(half_z);
+  return (1.0f + t) + (1.0f - t * t) * F::steepness(s, half_z);
 }
 
 // One channel of a sample as it lies in its source: the value of cell i is first[i * stride].
@@ -106,7 +112,8 @@ __device__ void load_affine(const NormInputs<T>& in, std::int64_t sample, std::i
 }
 
 // The sum over the lanes of a warp, for all of them.
-inline __device__ double sum_over_lanes(double value) {
+template <typename Number>
+__device__ Number sum_over_lanes(Number value) {
   for (unsigned apart = 16; apart > 0; apart /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, apart);
   }
@@ -122,8 +129,18 @@ __device__ float held(const NormOutputs<Out>& out, float value) {
 // The field of a sample, whose cells a 32-bit number counts: divisions of 64 bits are slow.
 struct Extent {
   __device__ explicit Extent(const NormShape& shape)
-      : height(static_cast<unsigned>(shape.height)), width(static_cast<unsigned>(shape.width)) {}
+      : height(static_cast<unsigned>(shape.height)),
+        width(static_cast<unsigned>(shape.width)),
+        inverse_width(1.0f / static_cast<float>(width)) {}
+  // cell / width. The product errs by less than a third of 1 / width, half of which it may.
+  __device__ unsigned row_of(unsigned cell) const {
+    constexpr unsigned kMostExact = 1u << 21;
+    return cell < kMostExact
+               ? static_cast<unsigned>((static_cast<float>(cell) + 0.5f) * inverse_width)
+               : cell / width;
+  }
   unsigned height, width;
+  float inverse_width;
 };
 
 // Where the output shows a cell.
@@ -132,7 +149,7 @@ struct Spot {
   __device__ Spot(const Extent& extent, std::int64_t cell) : place(cell) {
     if constexpr (kBorder) {
       const auto index = static_cast<unsigned>(cell);
-      const unsigned row = index / extent.width, column = index - row * extent.width;
+      const unsigned row = extent.row_of(index), column = index - row * extent.width;
       place = (row + 1) * (extent.width + 2) + column + 1;
       is_only = row > 0 && row + 1 < extent.height && column > 0 && column + 1 < extent.width;
     }
