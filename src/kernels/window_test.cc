@@ -8,7 +8,7 @@ namespace slift {
 namespace {
 
 // Numbers between -1 and 1 that do not repeat, others for another rate.
-Tensor waves(const std::vector<std::int64_t>& shape, double rate) {
+Tensor sines(const std::vector<std::int64_t>& shape, double rate) {
   return at::ones(shape, at::kFloat).flatten().cumsum(0).mul(rate).sin().view(shape);
 }
 
@@ -16,7 +16,7 @@ Tensor waves(const std::vector<std::int64_t>& shape, double rate) {
 Tensor scales_of(std::int64_t channels, std::size_t rank, double rate) {
   std::vector<std::int64_t> shape(rank, 1);
   shape[0] = channels;
-  return 1.5 + waves(shape, rate);
+  return 1.5 + sines(shape, rate);
 }
 
 struct WindowCase {
@@ -36,7 +36,7 @@ class WindowOnDevice : public testing::TestWithParam<at::Device> {
 // The definition, element by element.
 TEST_P(WindowOnDevice, IsPackedAsTheNetworksInput) {
   for (const auto& [batch, length, channels, height, width] : kWindowCases) {
-    const Tensor window = 3 * waves({batch, length, channels, height, width}, 0.7);
+    const Tensor window = 3 * sines({batch, length, channels, height, width}, 0.7);
     const Tensor mean = scales_of(channels, 3, 0.3), std = scales_of(channels, 3, 0.9);
     const std::int64_t planes = length * channels, padded = (planes + 7) / 8 * 8;
     const auto w = window.accessor<float, 5>();
@@ -83,13 +83,13 @@ Tensor moved_on(const Tensor& window, const Tensor& net, const Tensor& offset,
 
 TEST_P(WindowOnDevice, MovesOnInPlace) {
   for (const auto& [batch, length, channels, height, width] : kWindowCases) {
-    const Tensor window = 3 * waves({batch, length, channels, height, width}, 0.7);
+    const Tensor window = 3 * sines({batch, length, channels, height, width}, 0.7);
     const Tensor scale = scales_of(channels, 3, 0.4);
     for (const Tensor& offset : {Tensor(), scales_of(channels, 3, 0.3)}) {
       for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-        const Tensor rows = waves({batch, channels, height, width}, 1.1).to(GetParam(), type);
+        const Tensor rows = sines({batch, channels, height, width}, 1.1).to(GetParam(), type);
         const auto packed = [&](std::int64_t all_channels, std::int64_t columns) {
-          return waves({batch, all_channels, height, columns}, 1.3)
+          return sines({batch, all_channels, height, columns}, 1.3)
               .to(GetParam(), type)
               .contiguous(at::MemoryFormat::ChannelsLast);
         };
@@ -115,7 +115,7 @@ TEST_P(WindowOnDevice, MovesOnInPlace) {
 
 TEST_P(WindowOnDevice, OfVectorsMovesOn) {
   for (const std::int64_t length : {1, 2, 5, 9}) {
-    const Tensor window = waves({70, length, 7}, 0.7), net = waves({70, 7}, 1.1);
+    const Tensor window = sines({70, length, 7}, 0.7), net = sines({70, 7}, 1.1);
     const Tensor scale = scales_of(7, 1, 0.4);
     for (const Tensor& offset : {Tensor(), scales_of(7, 1, 0.3)}) {
       const Tensor got = window.to(GetParam(), /*non_blocking=*/false, /*copy=*/true);
