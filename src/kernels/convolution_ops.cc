@@ -100,11 +100,11 @@ struct Convolve : torch::autograd::Function<Convolve> {
 
 }  // namespace
 
-bool has_fused_convolution(const Tensor& x) {
+bool has_fused_convolution(const at::TensorOptions& fields) {
 #ifdef SLIFT_WITH_CUDNN
-  return x.is_cuda() && x.scalar_type() == at::kBFloat16;
+  return fields.device().is_cuda() && fields.dtype() == at::kBFloat16;
 #else
-  return static_cast<void>(x), false;
+  return static_cast<void>(fields), false;
 #endif
 }
 

@@ -142,6 +142,43 @@ struct FieldShape {
   std::int64_t height, width, channels;
 };
 
+// Of a window [batch, length, channels, height, width] of states, oldest first; vectors have one
+// cell.
+struct WindowShape {
+  std::int64_t batch, length, channels, height, width;
+
+  SLIFT_HD std::int64_t planes() const { return length * channels; }
+  SLIFT_HD std::int64_t cells() const { return height * width; }
+  SLIFT_HD std::int64_t state_size() const { return channels * cells(); }
+};
+
+// A window as the input of a convolution: out[b, y, x, k] = (window[b, k / C, k % C, y, x] -
+// mean[k % C]) / std[k % C] with C channels a state, rounded once; zeros from k = planes() on. With
+// `border` the output is surrounded by one cell of its periodic images, as pad_circular() does.
+struct PackWindowArgs {
+  WindowShape shape;
+  const float* window;  // [batch, length, C, height, width]
+  const float* mean;    // [C]
+  const float* std;     // [C]
+  bool border;
+  std::int64_t packed;  // channels of the output, a multiple of 8
+  BFloat16* out;        // [batch, height (+ 2), width (+ 2), packed], aligned to 16 bytes
+};
+
+// A window moved on by one state, in place: window[:, i] = window[:, i + 1], and the last one is
+// base + scale[c] net with `base` the last state before, or offset[c] if that is given. `net` is
+// the network's output, any layout whose cells lie evenly.
+template <typename T>
+struct PushStateArgs {
+  WindowShape shape;
+  const T*
+      net;  // of sample b, channel c, cell y width + x: b sample_stride + c channel_stride + ...
+  std::int64_t sample_stride, channel_stride, cell_stride;
+  const float* offset;  // [C] or null
+  const float* scale;   // [C]
+  float* window;        // [batch, length, C, height, width]
+};
+
 namespace cpu {
 
 void draw_labels(const LabelArgs& args);
@@ -228,6 +265,12 @@ void interleave(const FieldShape& shape, std::int64_t batch, const T* y, T* out,
 template <typename T>
 void interleave_backward(const FieldShape& shape, std::int64_t batch, const T* grad_out, T* grad_y,
                          void* stream);
+
+// Both ends of a network in a step of a rollout, one pass each. Every operation is rounded on its
+// own: the bits are those of the same operations done one by one.
+void pack_window(const PackWindowArgs& args, void* stream);
+template <typename T>
+void push_state(const PushStateArgs<T>& args, void* stream);
 
 // out[c] = sum over r of x[r, c], in float32 over short blocks, else in float64; the same bits
 // every time. x [rows, columns] is aligned to 16 bytes; `workspace` is column_sums_workspace()

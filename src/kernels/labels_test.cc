@@ -106,6 +106,21 @@ TEST_P(Labels, StayOnTheirDevice) {
   EXPECT_EQ(got.scalar_type(), at::kFloat);
 }
 
+TEST_P(Labels, AreDrawnIntoMemoryThatIsGiven) {
+  const Tensor index = at::arange(9, at::kLong), out = at::full({11, 6}, -7.0f).to(GetParam());
+  const auto draw_into = [&](const Tensor& to) {
+    ops::draw_labels(kSeed, Purpose::kRolloutLabel, index.to(GetParam()),
+                     at::full({1}, kStep, at::TensorOptions(at::kLong).device(GetParam())),
+                     LabelKind::kGaussian, to);
+  };
+  draw_into(out.narrow(0, 1, 9));
+  EXPECT_TRUE(at::equal(out.narrow(0, 1, 9).cpu(), draw(index, 6)));
+  EXPECT_EQ((out == -7.0f).sum().item<std::int64_t>(), 2 * 6);
+  EXPECT_THROW(draw_into(out), c10::Error);
+  EXPECT_THROW(draw_into(out.narrow(0, 0, 9).narrow(1, 0, 3)), c10::Error);
+  EXPECT_THROW(draw_into(out.narrow(0, 0, 9).to(at::kDouble)), c10::Error);
+}
+
 TEST_P(Labels, WrongIndicesAreABugOfTheCaller) {
   EXPECT_THROW(draw(at::zeros({2, 2}, at::kLong), 3), c10::Error);
   EXPECT_THROW(draw(at::zeros({2}, at::kInt), 3), c10::Error);

@@ -15,13 +15,24 @@ constexpr std::int64_t kBlock = 1 << 14;
 
 Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, const Tensor& step,
                    std::int64_t dim, kernels::LabelKind kind) {
+  const Tensor out = at::empty({index.numel(), dim}, index.options().dtype(at::kFloat));
+  draw_labels(seed, purpose, index, step, kind, out);
+  return out;
+}
+
+void draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, const Tensor& step,
+                 kernels::LabelKind kind, const Tensor& out) {
   expect_shape(index, {kAny}, "draw_labels: index");
   TORCH_CHECK(index.scalar_type() == at::kLong, "draw_labels: index must be int64");
   TORCH_CHECK(!step.defined() || (step.numel() == 1 && step.scalar_type() == at::kLong &&
                                   step.device() == index.device()),
               "draw_labels: step must be one int64 on the device of index");
+  expect_shape(out, {index.size(0), kAny}, "draw_labels: out");
+  TORCH_CHECK(
+      out.scalar_type() == at::kFloat && out.device() == index.device() && out.is_contiguous(),
+      "draw_labels: out must be float32, row-major, on the device of index");
   const Tensor dense = index.contiguous();
-  Tensor out = at::empty({dense.size(0), dim}, dense.options().dtype(at::kFloat));
+  const std::int64_t dim = out.size(1);
   kernels::LabelArgs args{seed,
                           purpose,
                           dense.data_ptr<std::int64_t>(),
@@ -33,7 +44,7 @@ Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, con
   if (dense.is_cuda()) {
 #ifdef SLIFT_WITH_CUDA
     kernels::cuda::draw_labels(args, current_stream());
-    return out;
+    return;
 #else
     TORCH_CHECK(false, "draw_labels: this build has no CUDA kernels");
 #endif
@@ -45,7 +56,6 @@ Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, con
     part.out += begin * dim;
     kernels::cpu::draw_labels(part);
   });
-  return out;
 }
 
 namespace {

@@ -13,6 +13,9 @@ namespace slift::ops {
 // undefined step is 0.
 Tensor draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, const Tensor& step,
                    std::int64_t dim, kernels::LabelKind kind);
+// The same into `out` [rows, dim], float32 and row-major, there.
+void draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, const Tensor& step,
+                 kernels::LabelKind kind, const Tensor& out);
 
 // Elementwise f(x) and f'(x) grad_out for tensors of one shape, without autograd. Our kernel for
 // float32 on the CPU, LibTorch's elsewhere. Channels-last x gives a channels-last result.
@@ -72,12 +75,36 @@ struct ConvolutionArgs {
 // has_fused_convolution() holds it is one kernel, channels must be multiples of 8, and the bits are
 // the same every time; elsewhere it is LibTorch's.
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args);
-bool has_fused_convolution(const Tensor& x);
+bool has_fused_convolution(const at::TensorOptions& fields);  // of their type and device
+inline bool has_fused_convolution(const Tensor& x) { return has_fused_convolution(x.options()); }
 
 // Four fields, of the even and odd rows and columns, as one, with autograd: y [B, 4 C, H + 1, W +
 // 1] -> [B, C, 2 H, 2 W], channels-last, as kernels.h says. Our kernels on CUDA for float32 and
 // bfloat16, LibTorch's copies elsewhere.
 Tensor interleave(const Tensor& y);
+
+// Both ends of a network in a step of a rollout (kernels.h), without gradients. One kernel each
+// where it says so, elsewhere LibTorch's functions with the same bits.
+//
+// How a convolution takes its input: in `type`, with at least the channels it has and zeros behind,
+// and with `border` surrounded by periodic images.
+struct InputLayout {
+  at::ScalarType type;
+  std::int64_t channels;
+  bool border;
+};
+
+// (window - mean) / std as one field: window [B, m, C, H, W] float32, mean and std [C, 1, 1] ->
+// [B, channels, H, W] or [B, channels, H + 2, W + 2], channels-last, with state i's channel c at
+// i C + c. Our kernel on CUDA to bfloat16 and multiples of 8 channels.
+Tensor pack_window(const Tensor& window, const Tensor& mean, const Tensor& std,
+                   const InputLayout& layout);
+
+// Drops the oldest state of the window [B, m, state...], float32, and appends base + scale net,
+// where `base` is the last state if `offset` is undefined: in place. net [B, state...]; offset and
+// scale [C, 1...]. Our kernel on CUDA for float32 and bfloat16 `net`, which is read as it lies if
+// it is row-major or, for fields, channels-last, also as the first of more channels.
+void push_state(const Tensor& window, const Tensor& net, const Tensor& offset, const Tensor& scale);
 
 // Fields and weights in e4m3 (kernels::Fp8), as the fastest convolutions take them: uint8 tensors
 // that hold the bits of gain x, rounded to the nearest and cut off at 448. Without gradients.

@@ -13,6 +13,11 @@ Tensor LabelSource::for_members(const Tensor& member, const Tensor& step) const 
   return ops::draw_labels(seed, Purpose::kRolloutLabel, member, step, dimension, kind);
 }
 
+void LabelSource::draw_for_members(const Tensor& member, const Tensor& step,
+                                   const Tensor& label) const {
+  ops::draw_labels(seed, Purpose::kRolloutLabel, member, step, kind, label);
+}
+
 kernels::LabelKind parse_label_kind(const std::string& name) {
   if (name == "gaussian") return kernels::LabelKind::kGaussian;
   require(name == "sphere", "lifting.kind must be gaussian or sphere, got {}", name);

@@ -20,6 +20,8 @@ struct LabelSource {
   // member [B] int64 -> [B, dimension] float32 on its device. `step`, one int64 there, counts from
   // 0; it is read on the device, when the labels are drawn.
   Tensor for_members(const Tensor& member, const Tensor& step) const;
+  // The same into `label` [B, dimension], float32 and row-major, there.
+  void draw_for_members(const Tensor& member, const Tensor& step, const Tensor& label) const;
 };
 
 // "gaussian" or "sphere".

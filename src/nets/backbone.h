@@ -23,6 +23,15 @@ struct BackboneShape {
   std::int64_t label_dimension = 0;
 };
 
+// Of the data, float32, [channels, 1...] each: they broadcast over a state. The network sees
+// (x - mean) / std, and the next state is offset + scale net, or where there is no offset the last
+// state + scale net.
+struct Scales {
+  Tensor mean, std;
+  Tensor offset;  // or undefined
+  Tensor scale;
+};
+
 // A new backbone's weights have no meaning until initialise() or a model file sets them.
 class Backbone : public torch::nn::Module {
  public:
@@ -30,6 +39,10 @@ class Backbone : public torch::nn::Module {
 
   // window [B, m, state...], label [B, d] -> [B, state...]; float32 on one device.
   Tensor forward(const Tensor& window, const Tensor& label);
+  // Moves `window` [B, m, state...], float32 and row-major, in the data's units, on by one state:
+  // in place, without gradients. The new state has the bits that forward() between the scales
+  // gives.
+  void advance(const Tensor& window, const Tensor& label, const Scales& scales);
   const BackboneShape& shape() const { return shape_; }
 
   // The type of activations, and of weights where they meet them: forward_impl() gets its inputs in
@@ -49,7 +62,7 @@ class Backbone : public torch::nn::Module {
   //
   // UserError if it is not for this net.
   virtual void require_fp8() const;
-  // Calls `evaluate`, in which forward() is called as it will be later on, and keeps how large
+  // Calls `evaluate`, in which the net is used as it will be later on, and keeps how large
   // numbers get. Leaves fp8 off. After other weights, or if `evaluate` throws, it is to be called
   // again.
   virtual void calibrate(const std::function<void()>& evaluate);
@@ -61,6 +74,9 @@ class Backbone : public torch::nn::Module {
 
  private:
   virtual Tensor forward_impl(const Tensor& window, const Tensor& label) = 0;
+  // The default is forward() between the scales; other ways are for nets that can fuse them.
+  virtual void advance_impl(const Tensor& window, const Tensor& label, const Scales& scales);
+  void check_shapes(const Tensor& window, const Tensor& label) const;
   BackboneShape shape_;
   std::optional<at::ScalarType> compute_type_;
 };

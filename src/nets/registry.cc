@@ -94,7 +94,7 @@ std::shared_ptr<Backbone> make_backbone(const NetConfig& config, const BackboneS
        nearest_name(config.kind, names));
 }
 
-Tensor Backbone::forward(const Tensor& window, const Tensor& label) {
+void Backbone::check_shapes(const Tensor& window, const Tensor& label) const {
   std::vector<std::int64_t> expected = {window.size(0), shape_.window};
   expected.insert(expected.end(), shape_.state.begin(), shape_.state.end());
   TORCH_CHECK(window.sizes() == expected, "backbone: window ", window.sizes(), ", expected ",
@@ -103,8 +103,22 @@ Tensor Backbone::forward(const Tensor& window, const Tensor& label) {
                   label.size(1) == shape_.label_dimension,
               "backbone: label ", label.sizes(), ", expected [", window.size(0), ", ",
               shape_.label_dimension, "]");
+}
+
+Tensor Backbone::forward(const Tensor& window, const Tensor& label) {
+  check_shapes(window, label);
   const at::ScalarType given = window.scalar_type(), type = compute_type_.value_or(given);
   return forward_impl(window.to(type), label.to(type)).to(given);
+}
+
+void Backbone::advance(const Tensor& window, const Tensor& label, const Scales& scales) {
+  check_shapes(window, label);
+  advance_impl(window, label, scales);
+}
+
+void Backbone::advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) {
+  const Tensor out = forward((window - scales.mean) / scales.std, label);
+  ops::push_state(window, out, scales.offset, scales.scale);
 }
 
 void Backbone::require_fp8() const {

@@ -77,26 +77,32 @@ ModelSpec ModelSpec::from_json(const json& object, const std::string& source) {
 TransitionModel::TransitionModel(ModelSpec spec) : spec_(std::move(spec)) {
   backbone_ =
       make_backbone(spec_.net, {spec_.state_shape, spec_.net.window, spec_.label_dimension});
-  mean_ = per_channel(spec_.normaliser.mean, spec_.state_shape.size());
-  std_ = per_channel(spec_.normaliser.std, spec_.state_shape.size());
-  delta_std_ = per_channel(spec_.normaliser.delta_std, spec_.state_shape.size());
+  const std::size_t rank = spec_.state_shape.size();
+  scales_.mean = per_channel(spec_.normaliser.mean, rank);
+  scales_.std = per_channel(spec_.normaliser.std, rank);
+  const bool direct = spec_.net.output == "direct";
+  if (direct) scales_.offset = scales_.mean;
+  scales_.scale = direct ? scales_.std : per_channel(spec_.normaliser.delta_std, rank);
 }
 
-Tensor TransitionModel::last_state(const Tensor& window) const { return window.select(1, -1); }
+Tensor TransitionModel::base(const Tensor& window) const {
+  return scales_.offset.defined() ? scales_.offset : window.select(1, -1);
+}
 
 Tensor TransitionModel::scaled_output(const Tensor& window, const Tensor& label) const {
-  return backbone_->forward((window - mean_) / std_, label);
+  return backbone_->forward((window - scales_.mean) / scales_.std, label);
 }
 
 Tensor TransitionModel::scaled_target(const Tensor& window, const Tensor& next) const {
-  if (spec_.net.output == "direct") return (next - mean_) / std_;
-  return (next - last_state(window)) / delta_std_;
+  return (next - base(window)) / scales_.scale;
 }
 
 Tensor TransitionModel::forward(const Tensor& window, const Tensor& label) const {
-  const Tensor out = scaled_output(window, label);
-  if (spec_.net.output == "direct") return mean_ + std_ * out;
-  return last_state(window) + delta_std_ * out;
+  return base(window) + scales_.scale * scaled_output(window, label);
+}
+
+void TransitionModel::advance(const Tensor& window, const Tensor& label) const {
+  backbone_->advance(window, label, scales_);
 }
 
 void TransitionModel::to(const at::Device& device) {
@@ -107,9 +113,9 @@ void TransitionModel::to(const at::Device& device) {
       p.set_data(p.data().contiguous(at::MemoryFormat::ChannelsLast));
     }
   }
-  mean_ = mean_.to(device);
-  std_ = std_.to(device);
-  delta_std_ = delta_std_.to(device);
+  for (Tensor* scale : {&scales_.mean, &scales_.std, &scales_.offset, &scales_.scale}) {
+    if (scale->defined()) *scale = scale->to(device);
+  }
 }
 
 void TransitionModel::check_precision(const std::string& precision) const {

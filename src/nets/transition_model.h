@@ -39,6 +39,9 @@ class TransitionModel {
 
   // window [B, m, state...] oldest first, label [B, d] -> next state [B, state...].
   Tensor forward(const Tensor& window, const Tensor& label) const;
+  // Drops the oldest state of `window` (row-major) and appends the next one, the bits of forward():
+  // in place, without gradients.
+  void advance(const Tensor& window, const Tensor& label) const;
   // The backbone's output and what it should be, both in the units of the loss.
   Tensor scaled_output(const Tensor& window, const Tensor& label) const;
   Tensor scaled_target(const Tensor& window, const Tensor& next) const;
@@ -51,18 +54,19 @@ class TransitionModel {
   void check_precision(const std::string& precision) const;
   void set_precision(const std::string& precision);
   const std::string& precision() const { return precision_; }
-  at::Device device() const { return mean_.device(); }
+  at::Device device() const { return scales_.mean.device(); }
   const ModelSpec& spec() const { return spec_; }
   Backbone& backbone() const { return *backbone_; }
   std::int64_t parameter_count() const;
 
  private:
-  Tensor last_state(const Tensor& window) const;
+  // What the scaled output is added to.
+  Tensor base(const Tensor& window) const;
 
   ModelSpec spec_;
   std::string precision_ = "fp32";
   std::shared_ptr<Backbone> backbone_;
-  Tensor mean_, std_, delta_std_;  // [channels, 1...], broadcast over a state
+  Scales scales_;
 };
 
 // A model file: safetensors with the spec as JSON in its metadata (docs/formats.md).

@@ -136,8 +136,19 @@ Tensor Unet::embed(const Tensor& label) const {
 }
 
 Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) {
+  return after_stem(stem_->forward(window.flatten(1, 2)), label).contiguous();
+}
+
+void Unet::advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) {
+  const at::ScalarType type = compute_type();
+  const Tensor input = ops::pack_window(window, scales.mean, scales.std,
+                                        stem_->input_layout(window.options().dtype(type)));
+  const Tensor stem = stem_->forward_bordered(input, stem_->bias(type));
+  ops::push_state(window, after_stem(stem, label.to(type)), scales.offset, scales.scale);
+}
+
+Tensor Unet::after_stem(const Tensor& stem, const Tensor& label) const {
   const Tensor e = embed(label);
-  const Tensor stem = stem_->forward(window.flatten(1, 2));
   Tensor x = stem;
   std::vector<Tensor> skips;
   for (std::size_t i = 0; i < down_.size(); ++i) {
@@ -157,8 +168,7 @@ Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) {
     x = grow_[i - 1]->forward(x);
   }
   x = merge_->forward(smooth_->forward(x), stem, e);
-  return head_->forward_bordered(head_norm_->forward(x).out, head_->bias(x.scalar_type()))
-      .contiguous();
+  return head_->forward_bordered(head_norm_->forward(x).out, head_->bias(x.scalar_type()));
 }
 
 }  // namespace slift

@@ -47,6 +47,10 @@ class Unet : public Backbone {
   BlockPair make_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
                       const UnetStyle& style);
   Tensor forward_impl(const Tensor& window, const Tensor& label) override;
+  void advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) override;
+  // What follows the stem. The result lies as the head leaves it, possibly as the first of more
+  // channels.
+  Tensor after_stem(const Tensor& stem, const Tensor& label) const;
   // Calls body(part) for all layers or all blocks.
   template <typename Part, typename Body>
   void for_each(const Body& body) const;

@@ -168,6 +168,11 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
   return result.size(1) == spec_.outputs ? result : result.narrow(1, 0, spec_.outputs);
 }
 
+ops::InputLayout Convolution::input_layout(const at::TensorOptions& fields) const {
+  return {at::typeMetaToScalarType(fields.dtype()),
+          ops::has_fused_convolution(fields) ? padded(spec_.inputs) : spec_.inputs, circular_};
+}
+
 Tensor Convolution::mix(const Tensor& a, const Tensor& b) const {
   const Tensor weight = weight_->as(a.scalar_type()).flatten(1);
   Tensor sum = at::mm(as_rows(a), weight.narrow(1, 0, a.size(1)).t());

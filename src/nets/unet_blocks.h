@@ -87,6 +87,8 @@ class Convolution : public Layer {
   // The same of x as NormActivation leaves it, with its border if the net is circular, plus
   // `residual`. `bias` stands in for the convolution's own; undefined, there is none.
   Tensor forward_bordered(const Tensor& x, const Tensor& bias, const Tensor& residual = {}) const;
+  // How forward_bordered() takes fields of this type and device without a copy of them.
+  ops::InputLayout input_layout(const at::TensorOptions& fields) const;
   // Of a 1 x 1 convolution: concat(a, b) weighted, without the bias and without the concatenation.
   Tensor mix(const Tensor& a, const Tensor& b) const;
 

@@ -44,11 +44,8 @@ void Stepper::advance() {
 }
 
 void Stepper::step() {
-  label_.copy_(labels_.for_members(members_, time_));
-  const Tensor next = model_.forward(window_, label_);
-  const std::int64_t last = window_.size(1) - 1;
-  for (std::int64_t i = 0; i < last; ++i) window_.select(1, i).copy_(window_.select(1, i + 1));
-  window_.select(1, last).copy_(next);
+  labels_.draw_for_members(members_, time_, label_);
+  model_.advance(window_, label_);
   time_.add_(1);
 }
 

@@ -39,7 +39,7 @@ TransitionModel random_net(const ModelSpec& spec, const at::Device& device) {
   return model;
 }
 
-// An MLP and a small UNet in float32.
+// An MLP and two small UNets; the last, on a GPU, in bf16.
 std::vector<TransitionModel> random_nets(const at::Device& device) {
   ModelSpec fields = random_net_spec();
   fields.net.kind = "unet";
@@ -50,7 +50,14 @@ std::vector<TransitionModel> random_nets(const at::Device& device) {
   fields.net.label_width = 16;
   fields.state_shape = {2, 4, 8};
   fields.label_kind = "sphere";
-  return {random_net(random_net_spec(), device), random_net(fields, device)};
+  ModelSpec periodic = fields;
+  periodic.net.padding = "circular";
+  periodic.net.output = "direct";
+  periodic.net.widths = {8};
+  std::vector<TransitionModel> nets = {random_net(random_net_spec(), device),
+                                       random_net(fields, device), random_net(periodic, device)};
+  if (device.is_cuda()) nets.back().set_precision("bf16");
+  return nets;
 }
 
 std::vector<std::int64_t> with_state(std::vector<std::int64_t> shape,
