@@ -78,11 +78,15 @@ struct NormInputs {
   NormShape shape;
   Activation f;
   const T* a;
-  const T* b;          // null if channels_b = 0
-  const float* bias;   // [C] or null
-  const float* scale;  // [C]
-  const float* shift;  // [C]
-  const float* film;   // [batch, 2 C] or null
+  const T* b;                // null if channels_b = 0
+  const float* bias;         // [C] or null
+  const float* scale;        // [C]
+  const float* shift;        // [C]
+  const float* film;         // [batch, 2 C] or null
+  std::int64_t film_stride;  // elements from one sample's row to the next; 0 without film
+
+  // (alpha, beta) of a sample, if there is a film.
+  SLIFT_HD const float* film_of(std::int64_t sample) const { return film + sample * film_stride; }
 };
 
 template <typename Out>

@@ -286,6 +286,52 @@ TEST_P(NormOnDevice, BitsDependNeitherOnTheRunNorOnTheLayoutNorOnTheBatch) {
   }
 }
 
+// The output of a case and the gradients of its inputs, with the columns of `matrix` from `first`
+// on as film; that of `matrix` comes last.
+std::vector<Tensor> with_film_from(const NormCase& c, NormTensors t, const Tensor& matrix,
+                                   std::int64_t first) {
+  std::vector<Tensor> leaves;
+  for (Tensor* p : {&t.a, &t.b, &t.bias, &t.scale, &t.shift}) {
+    leaves.push_back(*p = p->detach().requires_grad_());
+  }
+  leaves.push_back(matrix.detach().requires_grad_());
+  t.film = leaves.back().narrow(1, first, 2 * c.channels());
+  const ops::Normed y = apply(c, t);
+  weighted(c, y).backward();
+  std::vector<Tensor> result = {y.out.detach()};
+  for (const Tensor& leaf : leaves) result.push_back(leaf.grad());
+  return result;
+}
+
+// In float32, whatever the type of the fields. On CUDA the first offset and width leave it to
+// clusters, with the others rows do not begin where 16 bytes do.
+TEST_P(NormOnDevice, AFilmMayBePartOfAWiderMatrix) {
+  const NormCase c{3, 9, 7, 40, 24, 8, true, Activation::kGelu, true, true, true, true};
+  const std::int64_t columns = 2 * c.channels();
+  for (const Type& type : types(GetParam())) {
+    const NormTensors t = moved(make_inputs(c), GetParam(), type.name);
+    const Tensor film = t.film.to(at::kFloat);
+    const std::vector<Tensor> want = with_film_from(c, t, film, 0);
+    for (const auto& [first, more] : {std::pair<std::int64_t, std::int64_t>{16, 32}, {3, 5}}) {
+      const Tensor matrix = at::full({c.batch, columns + more}, NAN, film.options());
+      matrix.narrow(1, first, columns).copy_(film);
+      std::vector<Tensor> got = with_film_from(c, t, matrix, first);
+      got.back() = got.back().narrow(1, first, columns);
+      for (std::size_t i = 0; i < want.size(); ++i) {
+        const double error = (got[i] - want[i]).abs().max().item<double>();
+        EXPECT_LE(error, 4 * type.tolerance * (1 + want[i].abs().max().item<double>()))
+            << i << " " << first << " " << type.name;
+      }
+    }
+    // Rows that are not dense, and one row for all samples.
+    const Tensor transposed = film.t().contiguous().t(), same = film[0].expand_as(film);
+    EXPECT_TRUE(at::equal(with_film_from(c, t, transposed, 0)[0], want[0])) << type.name;
+    EXPECT_TRUE(
+        at::equal(with_film_from(c, t, same, 0)[0], with_film_from(c, t, same.contiguous(), 0)[0]))
+        << type.name;
+  }
+}
+
 TEST_P(NormOnDevice, SourcesPassThrough) {
   const NormCase c{2, 3, 4, 8, 16, 8, true, Activation::kGelu};
   NormTensors t = moved(make_inputs(c), GetParam(), at::kFloat);

@@ -108,7 +108,9 @@ struct Sources {
     bias = at::randn({shape.channels()}, number);
     scale = 1 + 0.3 * at::randn({shape.channels()}, number);
     shift = 0.3 * at::randn({shape.channels()}, number);
-    film = 0.3 * at::randn({shape.batch, 2 * shape.channels()}, number);
+    // Part of a wider matrix, as those of a network's blocks.
+    film = 0.3 * at::randn({shape.batch, 2 * shape.channels() + 32}, number);
+    film = film.narrow(1, 16, 2 * shape.channels());
   }
   template <typename T>
   kernels::NormInputs<T> inputs(const NormShape& shape) const {
@@ -119,7 +121,8 @@ struct Sources {
             ops::data_of<float>(bias),
             ops::data_of<float>(scale),
             ops::data_of<float>(shift),
-            ops::data_of<float>(film)};
+            ops::data_of<float>(film),
+            film.numel() > 0 ? film.stride(0) : 0};
   }
   Tensor a, b, bias, scale, shift, film;
 };
@@ -196,8 +199,9 @@ Gradients run_backward_form(NormForm form, const NormShape& shape, const Sources
     return at::empty({parameter.numel() > 0 ? shape.batch : 0, shape.channels()},
                      s.scale.options());
   };
-  const Gradients g{at::empty_like(s.a), at::empty_like(s.b), rows(s.bias),
-                    rows(s.scale),       rows(s.shift),       at::empty_like(s.film)};
+  const Gradients g{at::empty_like(s.a), at::empty_like(s.b),
+                    rows(s.bias),        rows(s.scale),
+                    rows(s.shift),       at::empty(s.film.sizes(), s.film.options())};
   const Tensor workspace =
       at::empty({kernels::cuda::norm_workspace_size(shape)}, s.scale.options());
   kernels::cuda::norm_activation_backward<T>(
@@ -262,6 +266,15 @@ TEST(NormCluster, AskedForWhereItDoesNotFitThrows) {
   EXPECT_THROW((run_form<float, float>(NormForm::kCluster, shape, s, at::kFloat)),
                std::invalid_argument);
   EXPECT_THROW((run_backward_form<float>(NormForm::kCluster, shape, s, {s.a, s.a, s.b})),
+               std::invalid_argument);
+  // Rows of film that do not begin where 16 bytes do.
+  const NormShape fitting{2, 9, 7, 64, 0, 8};
+  Sources odd(fitting, at::kFloat);
+  EXPECT_NO_THROW((run_form<float, float>(NormForm::kCluster, fitting, odd, at::kFloat)));
+  odd.film = at::zeros({2, 129}, odd.film.options()).narrow(1, 0, 128);
+  EXPECT_THROW((run_form<float, float>(NormForm::kCluster, fitting, odd, at::kFloat)),
+               std::invalid_argument);
+  EXPECT_THROW((run_backward_form<float>(NormForm::kCluster, fitting, odd, {odd.a, odd.a, odd.b})),
                std::invalid_argument);
 }
 

@@ -41,8 +41,9 @@ Tensor add_rows(const Tensor& x) {
   return totals;
 }
 
-// What the kernels read, in ops.h's shapes, dense; the fields channels-last, all else float32.
-// Autograd takes no undefined tensors: what is left out has no channels, columns or elements.
+// What the kernels read, in ops.h's shapes, dense but for the rows of film, which may lie apart;
+// the fields channels-last, all else float32. Autograd takes no undefined tensors: what is left out
+// has no channels, columns or elements.
 struct Operands {
   kernels::Activation f;
   std::int64_t groups;
@@ -61,7 +62,8 @@ struct Operands {
             data_of<float>(bias),
             data_of<float>(scale),
             data_of<float>(shift),
-            data_of<float>(film)};
+            data_of<float>(film),
+            film.numel() > 0 ? film.stride(0) : 0};
   }
 };
 
@@ -194,7 +196,7 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
                         biased ? rows[2] : at::empty({0}, rows.options()),
                         rows[0],
                         rows[1],
-                        at::empty_like(x.film)};
+                        at::empty(x.film.sizes(), x.film.options())};
     run_backward(x, saved[6], saved[7], {dense(grads[0]), dense(grads[1]), dense(grads[2])},
                  slopes);
     const Tensor sums = add_rows(rows);
@@ -211,7 +213,7 @@ Tensor compose(const NormArgs& args) {
   h = at::group_norm(h, args.groups, args.scale.to(type), args.shift.to(type),
                      kernels::kNormEpsilon);
   if (args.film.defined()) {
-    const std::vector<Tensor> parts = args.film.view({h.size(0), -1, 1, 1}).chunk(2, 1);
+    const std::vector<Tensor> parts = args.film.to(type).view({h.size(0), -1, 1, 1}).chunk(2, 1);
     h = at::addcmul(parts[1], h, 1 + parts[0]);
   }
   h = args.f == kernels::Activation::kSilu ? at::silu(h) : at::gelu(h, "tanh");
@@ -232,10 +234,12 @@ void check(const NormArgs& args) {
   if (args.film.defined()) expect_shape(args.film, {batch, 2 * channels}, "norm_activation: film");
   TORCH_CHECK(args.groups > 0 && channels % args.groups == 0,
               "norm_activation: groups must divide channels");
-  for (const Tensor& t : {args.b, args.film}) {
-    TORCH_CHECK(!t.defined() || t.scalar_type() == args.a.scalar_type(),
-                "norm_activation: a, b and film must have one type");
-  }
+  const at::ScalarType type = args.a.scalar_type();
+  TORCH_CHECK(!args.b.defined() || args.b.scalar_type() == type,
+              "norm_activation: a and b must have one type");
+  TORCH_CHECK(!args.film.defined() || args.film.scalar_type() == type ||
+                  args.film.scalar_type() == at::kFloat,
+              "norm_activation: film must have the type of a or be float32");
   for (const Tensor& t : {args.b, args.bias, args.scale, args.shift, args.film}) {
     TORCH_CHECK(!t.defined() || t.device() == args.a.device(),
                 "norm_activation: tensors must be on one device");
@@ -251,6 +255,7 @@ Operands operands_of(const NormArgs& args) {
   const auto parameter = [&](const Tensor& t) {
     return (t.defined() ? t : nothing.flatten()).to(at::kFloat).contiguous();
   };
+  const Tensor film = (args.film.defined() ? args.film : nothing.flatten(1)).to(at::kFloat);
   return {args.f,
           args.groups,
           args.border,
@@ -259,7 +264,7 @@ Operands operands_of(const NormArgs& args) {
           parameter(args.bias),
           parameter(args.scale),
           parameter(args.shift),
-          parameter(args.film.defined() ? args.film : nothing.flatten(1))};
+          film.stride(1) == 1 ? film : film.contiguous()};
 }
 
 }  // namespace

@@ -26,9 +26,9 @@ Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor&
 // all contiguous, on one device. Does not depend on the number of threads.
 void add_squared_distances(const Tensor& a, const Tensor& b, Tensor& out);
 
-// Of norm_activation(): what kernels.h says, with C = channels_a + channels_b. a, b and film share
-// a type, which is the result's; bias, scale and shift may be wider. Those with a default may be
-// left out.
+// Of norm_activation(): what kernels.h says, with C = channels_a + channels_b. a and b share a
+// type, which is the result's; film has it or is float32; bias, scale and shift may be wider. Those
+// with a default may be left out.
 struct NormArgs {
   kernels::Activation f;
   std::int64_t groups;
@@ -36,7 +36,7 @@ struct NormArgs {
   Tensor b = {};        // [B, channels_b, H, W]
   Tensor bias = {};     // [C]
   Tensor scale, shift;  // [C]
-  Tensor film = {};     // [B, 2 C]
+  Tensor film = {};     // [B, 2 C]; a float32 part of a wider matrix is not copied
   bool border = false;
 };
 

@@ -50,37 +50,47 @@ Unet::Unet(const NetConfig& config, const BackboneShape& shape)
   stem_ = convolution("stem", {shape.window * channels, widths[0]});
   for (std::size_t i = 0; i < widths.size(); ++i) {
     const std::string level = std::to_string(i);
-    down_.push_back(make_pair("down" + level, widths[i], widths[i], style));
-    up_.push_back(make_pair("up" + level, 2 * widths[i], widths[i], style));
+    down_.push_back(add_pair("down" + level, widths[i], widths[i], style));
+    up_.push_back(add_pair("up" + level, 2 * widths[i], widths[i], style));
     if (i + 1 == widths.size()) break;
     shrink_.push_back(convolution("shrink" + level,
                                   {.inputs = widths[i], .outputs = widths[i + 1], .stride = 2}));
     grow_.push_back(convolution("grow" + level,
                                 {.inputs = widths[i + 1], .outputs = widths[i], .grows = true}));
   }
-  middle_ = make_pair("middle", widths.back(), widths.back(), style);
+  middle_ = add_pair("middle", widths.back(), widths.back(), style);
   smooth_ = convolution("smooth", {widths[0], widths[0]});
-  merge_ = register_module("merge", std::make_shared<Block>(2 * widths[0], widths[0], style));
+  merge_ = add_block("merge", 2 * widths[0], widths[0], style);
+  if (shape.label_dimension > 0) {
+    std::vector<std::shared_ptr<const Linear>> films;
+    for (const auto& block : blocks_) films.push_back(block->film());
+    film_stack_.emplace(films);
+  }
   head_norm_ = register_module("head_norm", std::make_shared<NormActivation>(widths[0], style));
   head_ = convolution("head", {widths[0], channels, 0.1 * gain});
 }
 
-Unet::BlockPair Unet::make_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
-                                const UnetStyle& style) {
-  return {register_module(name + "_block1", std::make_shared<Block>(inputs, width, style)),
-          register_module(name + "_block2", std::make_shared<Block>(inputs, width, style))};
+std::shared_ptr<Block> Unet::add_block(const std::string& name, std::int64_t inputs,
+                                       std::int64_t width, const UnetStyle& style) {
+  return blocks_.emplace_back(register_module(name, std::make_shared<Block>(inputs, width, style)));
 }
 
-template <typename Part, typename Body>
-void Unet::for_each(const Body& body) const {
+Unet::BlockPair Unet::add_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
+                               const UnetStyle& style) {
+  return {add_block(name + "_block1", inputs, width, style),
+          add_block(name + "_block2", inputs, width, style)};
+}
+
+template <typename Body>
+void Unet::for_each_layer(const Body& body) const {
   for (const auto& module : modules(/*include_self=*/false)) {
-    if (auto* part = dynamic_cast<Part*>(module.get())) body(*part);
+    if (auto* layer = dynamic_cast<Layer*>(module.get())) body(*layer);
   }
 }
 
 void Unet::initialise(std::uint64_t seed) {
   std::uint64_t index = 0;
-  for_each<Layer>([&](Layer& layer) { layer.initialise(seed, index++); });
+  for_each_layer([&](Layer& layer) { layer.initialise(seed, index++); });
   renew_copies();
 }
 
@@ -90,12 +100,14 @@ void Unet::set_compute_type(at::ScalarType type) {
 }
 
 void Unet::renew_copies() {
-  for_each<Layer>([&](Layer& layer) { layer.renew_copies(compute_type()); });
+  for_each_layer([&](Layer& layer) { layer.renew_copies(compute_type()); });
+  for (const auto& block : blocks_) block->renew_copies(compute_type());
+  if (film_stack_) film_stack_->renew_copies(compute_type());
 }
 
 std::vector<Tensor> Unet::copies() const {
   std::map<const void*, Tensor> found;
-  for_each<Layer>([&](const Layer& layer) {
+  for_each_layer([&](const Layer& layer) {
     for (const auto& weight : layer.weights()) {
       found[weight->parameter.unsafeGetTensorImpl()] = weight->copy;
     }
@@ -117,22 +129,29 @@ void Unet::calibrate(const std::function<void()>& evaluate) {
   require_fp8();
   use_fp8(false);
   calibrated_ = false;
-  for_each<Block>([](Block& block) { block.begin_calibration(); });
+  for (const auto& block : blocks_) block->begin_calibration();
   evaluate();
-  for_each<Block>([](Block& block) { block.end_calibration(); });
+  for (const auto& block : blocks_) block->end_calibration();
   calibrated_ = true;
 }
 
 void Unet::use_fp8(bool wanted) {
   require(calibrated_ || !wanted, "precision fp8 needs a network that was calibrated");
-  for_each<Block>([wanted](Block& block) { block.use_fp8(wanted); });
+  for (const auto& block : blocks_) block->use_fp8(wanted);
   renew_copies();
 }
 
 Tensor Unet::embed(const Tensor& label) const {
-  if (!label1_) return {};
   const Tensor hidden = activate(label1_->forward(label), activation_);
   return activate(label2_->forward(hidden), activation_);
+}
+
+std::map<const Block*, Tensor> Unet::films(const Tensor& label) const {
+  if (!film_stack_) return {};
+  const std::vector<Tensor> parts = film_stack_->forward(embed(label));
+  std::map<const Block*, Tensor> by_block;
+  for (std::size_t i = 0; i < parts.size(); ++i) by_block[blocks_[i].get()] = parts[i];
+  return by_block;
 }
 
 Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) {
@@ -148,26 +167,26 @@ void Unet::advance_impl(const Tensor& window, const Tensor& label, const Scales&
 }
 
 Tensor Unet::after_stem(const Tensor& stem, const Tensor& label) const {
-  const Tensor e = embed(label);
+  std::map<const Block*, Tensor> film = films(label);
   Tensor x = stem;
   std::vector<Tensor> skips;
   for (std::size_t i = 0; i < down_.size(); ++i) {
     for (const auto& block : down_[i]) {
-      x = block->forward(x, {}, e);
+      x = block->forward(x, {}, film[block.get()]);
       skips.push_back(x);
     }
     if (i < shrink_.size()) x = shrink_[i]->forward(x);
   }
-  for (const auto& block : middle_) x = block->forward(x, {}, e);
+  for (const auto& block : middle_) x = block->forward(x, {}, film[block.get()]);
   for (std::size_t i = up_.size(); i-- > 0;) {
     for (const auto& block : up_[i]) {
-      x = block->forward(x, skips.back(), e);
+      x = block->forward(x, skips.back(), film[block.get()]);
       skips.pop_back();
     }
     if (i == 0) break;
     x = grow_[i - 1]->forward(x);
   }
-  x = merge_->forward(smooth_->forward(x), stem, e);
+  x = merge_->forward(smooth_->forward(x), stem, film[merge_.get()]);
   return head_->forward_bordered(head_norm_->forward(x).out, head_->bias(x.scalar_type()));
 }
 

@@ -13,7 +13,9 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,17 +46,20 @@ class Unet : public Backbone {
  private:
   using BlockPair = std::array<std::shared_ptr<Block>, 2>;
 
-  BlockPair make_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
-                      const UnetStyle& style);
+  std::shared_ptr<Block> add_block(const std::string& name, std::int64_t inputs, std::int64_t width,
+                                   const UnetStyle& style);
+  BlockPair add_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
+                     const UnetStyle& style);
   Tensor forward_impl(const Tensor& window, const Tensor& label) override;
   void advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) override;
   // What follows the stem. The result lies as the head leaves it, possibly as the first of more
   // channels.
   Tensor after_stem(const Tensor& stem, const Tensor& label) const;
-  // Calls body(part) for all layers or all blocks.
-  template <typename Part, typename Body>
-  void for_each(const Body& body) const;
-  Tensor embed(const Tensor& label) const;  // [B, d] -> e; undefined if d = 0
+  template <typename Body>
+  void for_each_layer(const Body& body) const;  // calls body(layer)
+  Tensor embed(const Tensor& label) const;      // [B, d] -> e
+  // What each block takes as its film; empty if d = 0.
+  std::map<const Block*, Tensor> films(const Tensor& label) const;
 
   std::string activation_;
   std::vector<std::int64_t> widths_;
@@ -65,6 +70,8 @@ class Unet : public Backbone {
   std::vector<std::shared_ptr<Convolution>> shrink_, grow_;  // i: between levels i and i + 1
   BlockPair middle_;
   std::shared_ptr<Block> merge_;
+  std::vector<std::shared_ptr<Block>> blocks_;  // all of the above
+  std::optional<FilmStack> film_stack_;         // theirs, in this order; none if d = 0
   std::shared_ptr<NormActivation> head_norm_;
 };
 

@@ -53,6 +53,23 @@ Tensor Weight::as(at::ScalarType type) const {
                                                       : parameter.to(type);
 }
 
+void Prepared::renew(at::ScalarType type) {
+  if (!make_) return;
+  torch::NoGradGuard no_grad;
+  if (type == at::kFloat) {
+    kept_ = Tensor();
+  } else if (kept_.defined() && kept_.scalar_type() == type) {
+    kept_.copy_(make_(type));
+  } else {
+    kept_ = make_(type);
+  }
+}
+
+Tensor Prepared::as(at::ScalarType type) const {
+  const bool is_kept = kept_.defined() && kept_.scalar_type() == type;
+  return is_kept && !at::GradMode::is_enabled() ? kept_ : make_(type);
+}
+
 std::shared_ptr<const Weight> Layer::add_weight(const std::string& name,
                                                 const std::vector<std::int64_t>& shape) {
   return weights_.emplace_back(
@@ -87,6 +104,31 @@ Tensor Linear::forward(const Tensor& x) const {
   return at::addmm(bias_->as(type), x, weight_->as(type).t());
 }
 
+FilmStack::FilmStack(const std::vector<std::shared_ptr<const Linear>>& layers) {
+  const auto together = [&](Tensor (Linear::*part)(at::ScalarType) const) {
+    return Prepared([layers, part](at::ScalarType type) {
+      std::vector<Tensor> parts;
+      for (const auto& layer : layers) parts.push_back((*layer.*part)(type));
+      return at::cat(parts);
+    });
+  };
+  weight_ = together(&Linear::weight);
+  bias_ = together(&Linear::bias);
+  for (const auto& layer : layers) outputs_.push_back(layer->outputs());
+}
+
+void FilmStack::renew_copies(at::ScalarType type) {
+  weight_.renew(type);
+  bias_.renew(type);
+}
+
+std::vector<Tensor> FilmStack::forward(const Tensor& e) const {
+  const at::ScalarType type = e.scalar_type();
+  return at::addmm(bias_.as(type), e, weight_.as(type).t())
+      .to(at::promote_types(type, at::kFloat))
+      .split_with_sizes(outputs_, 1);
+}
+
 Convolution::Convolution(const ConvolutionSpec& spec, const UnetStyle& style)
     : spec_(spec),
       gain_(spec.gain * style.init_gain),
@@ -94,6 +136,9 @@ Convolution::Convolution(const ConvolutionSpec& spec, const UnetStyle& style)
   weight_ = add_weight("weight", {spec.outputs, spec.inputs, spec.kernel, spec.kernel});
   bias_ = add_weight("bias", {spec.outputs});
   if (spec.grows) growth_ = register_buffer("growth", growth_map());
+  if (needs_preparation()) {
+    prepared_ = Prepared([this](at::ScalarType type) { return prepare_weight(type); });
+  }
 }
 
 void Convolution::initialise(std::uint64_t seed, std::uint64_t index) {
@@ -116,14 +161,8 @@ Tensor Convolution::prepare_weight(at::ScalarType type) const {
 
 void Convolution::renew_copies(at::ScalarType type) {
   Layer::renew_copies(type);
+  prepared_.renew(type);
   torch::NoGradGuard no_grad;
-  if (type == at::kFloat || !needs_preparation()) {
-    prepared_ = Tensor();
-  } else if (prepared_.defined() && prepared_.scalar_type() == type) {
-    prepared_.copy_(prepare_weight(type));
-  } else {
-    prepared_ = prepare_weight(type);
-  }
   fp8_weight_ = fp8_scale_ = Tensor();
   if (input_gain_ > 0) {
     const Tensor& weight = weight_->parameter;
@@ -157,8 +196,7 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
                             .stride = spec_.stride,
                             .border = circular_ ? 0 : spec_.kernel / 2};
   if (!ops::has_fused_convolution(x) || !needs_preparation()) return ops::convolution(x, args);
-  const bool use_prepared = prepared_.defined() && !at::GradMode::is_enabled();
-  args.weight = use_prepared ? prepared_ : prepare_weight(x.scalar_type());
+  args.weight = prepared_.as(x.scalar_type());
   args.copy = args.weight.detach();
   if (bias.defined()) args.bias = pad_to(bias, 0, padded(spec_.outputs));
   if (spec_.grows && bias.defined()) args.bias = args.bias.repeat(4);
@@ -235,19 +273,20 @@ Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) 
     shortcut_ = register_module(
         "shortcut", std::make_shared<Convolution>(
                         ConvolutionSpec{.inputs = inputs, .outputs = outputs, .kernel = 1}, style));
+    output_bias_ = Prepared([conv2 = conv2_, shortcut = shortcut_](at::ScalarType type) {
+      return conv2->bias(type) + shortcut->bias(type);
+    });
   }
 }
 
-Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& e) const {
+Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& film) const {
   const at::ScalarType type = x.scalar_type();
   const ops::Normed first = norm1_->forward(x, skip);
   // The second norm adds the first convolution's bias, so that it costs no pass of its own.
   const Tensor h = conv1_->forward_bordered(first.out, {});
-  const Tensor film = film_ ? film_->forward(e) : Tensor();
   const Tensor normed = norm2_->forward(h, {}, film, conv1_->bias_parameter()).out;
   if (!shortcut_) return conv2_->forward_bordered(normed, conv2_->bias(type), first.a);
-  return conv2_->forward_bordered(normed, conv2_->bias(type) + shortcut_->bias(type),
-                                  shortcut_->mix(first.a, first.b));
+  return conv2_->forward_bordered(normed, output_bias_.as(type), shortcut_->mix(first.a, first.b));
 }
 
 void Block::begin_calibration() {

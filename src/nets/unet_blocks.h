@@ -7,6 +7,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,23 @@ struct Weight {
   Tensor parameter, copy;
   // In `type`, as a function of the parameter.
   Tensor as(at::ScalarType type) const;
+};
+
+// A tensor made of parameters, kept for use without gradients. Its memory stays the same as long as
+// its type does: recorded CUDA graphs read it.
+class Prepared {
+ public:
+  // `make` gives the tensor in a type, as a function of the parameters; null: there is none.
+  explicit Prepared(std::function<Tensor(at::ScalarType)> make = nullptr)
+      : make_(std::move(make)) {}
+  // Brings what is kept up to date, in `type`; in float32 nothing is kept.
+  void renew(at::ScalarType type);
+  // In `type`, as a function of the parameters; without gradients what is kept, if it has the type.
+  Tensor as(at::ScalarType type) const;
+
+ private:
+  std::function<Tensor(at::ScalarType)> make_;
+  Tensor kept_;
 };
 
 // A part with parameters of its own, which are unset until initialise() or a copy fills them.
@@ -56,9 +74,29 @@ class Linear : public Layer {
   void initialise(std::uint64_t seed, std::uint64_t index) override;
   Tensor forward(const Tensor& x) const;
 
+  std::int64_t outputs() const { return weight_->parameter.size(0); }
+  Tensor weight(at::ScalarType type) const { return weight_->as(type); }
+  Tensor bias(at::ScalarType type) const { return bias_->as(type); }
+
  private:
   double gain_;
   std::shared_ptr<const Weight> weight_, bias_;
+};
+
+// The films of several blocks, linear layers that all take e, by one matrix product. The parameters
+// remain the layers' own.
+class FilmStack {
+ public:
+  explicit FilmStack(const std::vector<std::shared_ptr<const Linear>>& layers);
+  // After that of the layers.
+  void renew_copies(at::ScalarType type);
+  // e [B, label_width] -> what each layer gives, [B, outputs]: columns of one matrix, in float32 if
+  // e is narrower.
+  std::vector<Tensor> forward(const Tensor& e) const;
+
+ private:
+  std::vector<std::int64_t> outputs_;
+  Prepared weight_, bias_;  // those of the layers, one below the other
 };
 
 // Nearest neighbours x 2 and a 3 x 3 convolution are four 2 x 2 convolutions of the field before,
@@ -109,8 +147,8 @@ class Convolution : public Layer {
   double gain_;
   bool circular_;
   std::shared_ptr<const Weight> weight_, bias_;
-  Tensor growth_;    // of growing_weight(), a constant on the device
-  Tensor prepared_;  // renewed with the copies, for use without gradients
+  Tensor growth_;      // of growing_weight(), a constant on the device
+  Prepared prepared_;  // prepare_weight()
   double input_gain_ = 0;
   Tensor fp8_weight_, fp8_scale_;  // of ops::convolution_fp8(), renewed with the copies
 };
@@ -144,14 +182,19 @@ class NormActivation : public Layer {
   double largest_ = 0, gain_ = 0;
 };
 
-// shortcut(y) + conv2(norm2(conv1(norm1(y)), film(e))) of y = concat(x, skip); the shortcut is 1 x
-// 1 if the number of channels changes, else the identity. Without a label there is no film.
+// shortcut(y) + conv2(norm2(conv1(norm1(y)), film)) of y = concat(x, skip); the shortcut is 1 x
+// 1 if the number of channels changes, else the identity. The film is what film() makes of the
+// embedded label; without a label there is none.
 class Block : public torch::nn::Module {
  public:
   Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style);
-  // x and skip have `inputs` channels together; an undefined skip has none. e [B, label_width],
-  // undefined without a label -> [B, outputs, H, W].
-  Tensor forward(const Tensor& x, const Tensor& skip, const Tensor& e) const;
+  // After that of the layers.
+  void renew_copies(at::ScalarType type) { output_bias_.renew(type); }
+  // x and skip have `inputs` channels together; an undefined skip has none. film [B, 2 outputs] as
+  // in NormActivation -> [B, outputs, H, W].
+  Tensor forward(const Tensor& x, const Tensor& skip, const Tensor& film) const;
+  // Null without a label.
+  std::shared_ptr<const Linear> film() const { return film_; }
 
   // In between, forward() records how large the inputs of the two 3 x 3 convolutions get.
   void begin_calibration();
@@ -164,6 +207,7 @@ class Block : public torch::nn::Module {
   std::shared_ptr<NormActivation> norm1_, norm2_;
   std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;
   std::shared_ptr<Linear> film_;
+  Prepared output_bias_;  // of conv2 and shortcut together, if there are both
 };
 
 }  // namespace slift

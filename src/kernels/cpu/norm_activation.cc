@@ -28,6 +28,7 @@ struct Work {
         width(channels / in.shape.groups),
         first(part.first_group * width),
         last(first + part.groups * width),
+        sample(part.sample),
         first_group(part.sample * in.shape.groups + part.first_group),
         row(part.sample * channels),
         out_offset(row * in.shape.out_cells()) {
@@ -55,7 +56,7 @@ struct Work {
   }
 
   NormShape shape;
-  std::int64_t cells, channels, width, first, last, first_group;
+  std::int64_t cells, channels, width, first, last, sample, first_group;
   std::int64_t row;         // of this sample in an array [batch, C]
   std::int64_t out_offset;  // of this sample in the output
   Columns a, b;
@@ -73,7 +74,7 @@ double bias_of(const NormInputs<float>& in, std::int64_t c) {
 }
 
 float film_gain(const NormInputs<float>& in, const Work& work, std::int64_t c) {
-  return in.film == nullptr ? 1.0f : 1.0f + in.film[2 * work.row + c];
+  return in.film == nullptr ? 1.0f : 1.0f + in.film_of(work.sample)[c];
 }
 
 // out = f(h), h = (source - centre) slope + offset; what is called x below has no bias yet.
@@ -83,7 +84,7 @@ struct Coefficients {
     for (std::int64_t c = work.first; c < work.last; ++c) {
       const auto i = static_cast<std::size_t>(c);
       const float gain = film_gain(in, work, c);
-      const float beta = in.film == nullptr ? 0.0f : in.film[2 * work.row + work.channels + c];
+      const float beta = in.film == nullptr ? 0.0f : in.film_of(work.sample)[work.channels + c];
       centre[i] = static_cast<float>(mean[work.group(c)] - bias_of(in, c));
       slope[i] = rstd[work.group(c)] * in.scale[c] * gain;
       offset[i] = in.shift[c] * gain + beta;

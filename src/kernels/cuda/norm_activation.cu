@@ -445,7 +445,8 @@ bool is_empty(const NormShape& shape) {
 
 template <typename T>
 bool has_aligned_parameters(const NormInputs<T>& in) {
-  return is_aligned(in.bias) && is_aligned(in.scale) && is_aligned(in.shift) && is_aligned(in.film);
+  return is_aligned(in.bias) && is_aligned(in.scale) && is_aligned(in.shift) &&
+         fits_packs(in.film_stride, in.film);
 }
 
 struct Grid {

@@ -78,7 +78,7 @@ __device__ float bias_of(const NormInputs<T>& in, std::int64_t c) {
 
 template <typename T>
 __device__ float film_gain(const NormInputs<T>& in, std::int64_t sample, std::int64_t c) {
-  return in.film == nullptr ? 1.0f : 1.0f + in.film[2 * sample * in.shape.channels() + c];
+  return in.film == nullptr ? 1.0f : 1.0f + in.film_of(sample)[c];
 }
 
 // What the parameters make of a channel's n: the activation's argument is weight n + offset.
@@ -89,8 +89,7 @@ struct Affine {
 template <typename T>
 __device__ Affine affine(const NormInputs<T>& in, std::int64_t sample, std::int64_t c) {
   const float gain = film_gain(in, sample, c);
-  const float beta =
-      in.film == nullptr ? 0.0f : in.film[(2 * sample + 1) * in.shape.channels() + c];
+  const float beta = in.film == nullptr ? 0.0f : in.film_of(sample)[in.shape.channels() + c];
   return {in.scale[c] * gain, in.shift[c] * gain + beta};
 }
 
@@ -101,7 +100,7 @@ __device__ void load_affine(const NormInputs<T>& in, std::int64_t sample, std::i
   load(in.scale + channel, weight);
   load(in.shift + channel, offset);
   if (in.film == nullptr) return;
-  const float* const film = in.film + 2 * sample * in.shape.channels() + channel;
+  const float* const film = in.film_of(sample) + channel;
   float alpha[N], beta[N];
   load(film, alpha);
   load(film + in.shape.channels(), beta);

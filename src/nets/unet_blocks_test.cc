@@ -1,0 +1,120 @@
+#include "nets/unet_blocks.h"
+
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "nets/testing.h"
+#include "tensor/test_devices.h"
+
+namespace slift {
+namespace {
+
+double largest_of(const Tensor& x) { return x.abs().max().item<double>(); }
+
+TEST(UnetBlocks, WhatIsPreparedIsRenewedInPlaceAndNotUsedWithGradients) {
+  const Tensor parameter = at::ones({3}).requires_grad_();
+  Prepared twice([&](at::ScalarType type) { return 2 * parameter.to(type); });
+  const auto value = [&](at::ScalarType type) { return twice.as(type)[0].item<double>(); };
+  const auto set = [&](float to) {
+    torch::NoGradGuard no_grad;
+    parameter.fill_(to);
+  };
+  twice.renew(at::kBFloat16);
+  set(3);
+  EXPECT_EQ(value(at::kBFloat16), 6);
+  EXPECT_TRUE(twice.as(at::kBFloat16).requires_grad());
+  torch::NoGradGuard no_grad;
+  const void* const place = twice.as(at::kBFloat16).data_ptr();
+  EXPECT_EQ(value(at::kBFloat16), 2) << "as it was when it was renewed";
+  EXPECT_EQ(value(at::kDouble), 6) << "of another type";
+  twice.renew(at::kBFloat16);
+  EXPECT_EQ(value(at::kBFloat16), 6);
+  EXPECT_EQ(twice.as(at::kBFloat16).data_ptr(), place);
+  twice.renew(at::kFloat);
+  set(4);
+  EXPECT_EQ(value(at::kFloat), 8);
+  EXPECT_EQ(value(at::kBFloat16), 8);
+}
+
+class FilmStackOnDevice : public testing::TestWithParam<at::Device> {
+ protected:
+  FilmStackOnDevice() {
+    for (const std::int64_t outputs : {16, 48, 32}) {
+      const auto layer = std::make_shared<Linear>(24, outputs, 1.0);
+      layer->initialise(1, layers_.size());
+      layer->to(GetParam());
+      torch::NoGradGuard no_grad;
+      layer->parameters()[1].copy_(normals({outputs}, layers_.size()));
+      layers_.push_back(layer);
+    }
+  }
+  void renew(FilmStack& stack, at::ScalarType type) {
+    for (const auto& layer : layers_) layer->renew_copies(type);
+    stack.renew_copies(type);
+  }
+  FilmStack stack() const { return FilmStack({layers_.begin(), layers_.end()}); }
+  std::vector<Tensor> own_films(const Tensor& e) const {
+    std::vector<Tensor> all;
+    for (const auto& layer : layers_) all.push_back(layer->forward(e));
+    return all;
+  }
+  // Of sum_i |film_i|^2 i, with respect to e and all parameters.
+  std::vector<Tensor> gradients(const Tensor& e, const std::vector<Tensor>& films) const {
+    Tensor loss = at::zeros({}, films[0].options());
+    for (std::size_t i = 0; i < films.size(); ++i) {
+      loss = loss + static_cast<double>(i + 1) * films[i].square().sum();
+    }
+    std::vector<Tensor> leaves = {e};
+    for (const auto& layer : layers_) {
+      for (const Tensor& p : layer->parameters()) leaves.push_back(p);
+    }
+    return torch::autograd::grad({loss}, leaves);
+  }
+  std::vector<std::shared_ptr<Linear>> layers_;
+};
+
+TEST_P(FilmStackOnDevice, IsTheLayersOneByOne) {
+  const Tensor e = normals({5, 24}, 9).to(GetParam()).requires_grad_();
+  const std::vector<Tensor> want = own_films(e), got = stack().forward(e);
+  ASSERT_EQ(got.size(), want.size());
+  const double tolerance = GetParam().is_cuda() ? 1e-2 : 1e-5;  // TF32 has 11 bits
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].sizes(), want[i].sizes());
+    EXPECT_LT(largest_of(got[i] - want[i]), tolerance) << i;
+    EXPECT_EQ(got[i].strides(), (std::vector<std::int64_t>{96, 1})) << "columns of one matrix";
+  }
+  const std::vector<Tensor> slopes = gradients(e, want), again = gradients(e, got);
+  for (std::size_t i = 0; i < slopes.size(); ++i) {
+    EXPECT_LT(largest_of(again[i] - slopes[i]), tolerance * largest_of(slopes[i])) << i;
+    EXPECT_GT(largest_of(slopes[i]), 1) << i;
+  }
+}
+
+TEST_P(FilmStackOnDevice, FollowsTheParametersInBFloat16) {
+  FilmStack films = stack();
+  renew(films, at::kBFloat16);
+  const Tensor e = normals({5, 24}, 9).to(GetParam(), at::kBFloat16);
+  const std::vector<Tensor> with_gradients = films.forward(e);
+  EXPECT_TRUE(with_gradients[0].requires_grad());
+  torch::NoGradGuard no_grad;
+  for (const float change : {0.0f, 0.5f}) {
+    for (const auto& layer : layers_) {
+      for (Tensor& p : layer->parameters()) p.add_(change);
+    }
+    renew(films, at::kBFloat16);
+    const std::vector<Tensor> want = own_films(e), got = films.forward(e);
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_EQ(got[i].scalar_type(), at::kFloat);
+      EXPECT_LT(largest_of(got[i] - want[i]), 2e-2 * largest_of(want[i])) << i << " " << change;
+      EXPECT_EQ(got[i].equal(with_gradients[i]), change == 0) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, FilmStackOnDevice, testing::ValuesIn(test_devices()),
+                         [](const auto& device) {
+                           return device.param.is_cuda() ? "cuda" : "cpu";
+                         });
+
+}  // namespace
+}  // namespace slift
