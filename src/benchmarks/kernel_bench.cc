@@ -61,7 +61,7 @@ class Level {
     const std::int64_t channels = two_sources ? 2 * channels_ : channels_;
     const Tensor a = leaf(field()), b = two_sources ? leaf(field()) : Tensor();
     const Tensor film =
-        two_sources ? Tensor() : leaf(at::randn({batch_, 2 * channels}, device_).to(type_));
+        two_sources ? Tensor() : leaf(at::randn({batch_, 2 * channels}, device_));
     const Tensor scale = leaf(at::ones({channels}, device_));
     const Tensor shift = leaf(at::zeros({channels}, device_));
     const auto forward = [&] {
