@@ -37,18 +37,18 @@ Tensor empty_result(const ConvShape& shape, const at::TensorOptions& options) {
                    kPacked);
 }
 
-// Over all samples and cells, in float32.
+// Over all samples and cells, in float32, rounded at the end.
 Tensor sum_of_channels(const Tensor& field) {
   const std::int64_t channels = field.size(1), rows = field.numel() / channels;
   if (!kernels::cuda::can_sum_columns(channels)) {
-    return field.sum({0, 2, 3}, /*keepdim=*/false, at::kFloat);
+    return field.sum({0, 2, 3});
   }
-  const auto options = field.options().dtype(at::kFloat);
-  const Tensor sums = at::empty({channels}, options);
-  const Tensor workspace =
-      at::empty({kernels::cuda::column_sums_workspace(rows, channels)}, options);
+  const Tensor sums = at::empty({channels}, field.options());
+  const Tensor workspace = at::empty({kernels::cuda::column_sums_workspace(rows, channels)},
+                                     field.options().dtype(at::kFloat));
   kernels::cuda::column_sums(data_of<kernels::BFloat16>(field), rows, channels,
-                             data_of<float>(sums), data_of<float>(workspace), current_stream());
+                             data_of<kernels::BFloat16>(sums), data_of<float>(workspace),
+                             current_stream());
   return sums;
 }
 
@@ -56,14 +56,14 @@ Tensor sum_of_channels(const Tensor& field) {
 struct Convolve : torch::autograd::Function<Convolve> {
   static Tensor forward(torch::autograd::AutogradContext* context, std::int64_t stride,
                         std::int64_t border, const Tensor& x, const Tensor& weight,
-                        const Tensor& copy, const Tensor& bias, const Tensor& residual) {
-    const ConvShape shape = shape_of(x, copy, stride, border);
+                        const Tensor& bias, const Tensor& residual) {
+    const ConvShape shape = shape_of(x, weight, stride, border);
     const Tensor out = empty_result(shape, x.options());
     run({shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0},
-        {x.data_ptr(), copy.data_ptr(), out.data_ptr(), data_of<void>(residual),
+        {x.data_ptr(), weight.data_ptr(), out.data_ptr(), data_of<void>(residual),
          data_of<void>(bias)},
         x.options());
-    context->save_for_backward({x, copy});
+    context->save_for_backward({x, weight});
     context->saved_data["stride"] = stride;
     context->saved_data["border"] = border;
     context->saved_data["wanted"] = std::vector<bool>{
@@ -74,25 +74,23 @@ struct Convolve : torch::autograd::Function<Convolve> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &copy = saved[1], grad = grads[0].contiguous(kPacked);
+    const Tensor &x = saved[0], &weight = saved[1], grad = grads[0].contiguous(kPacked);
     const c10::List<bool> wanted = context->saved_data["wanted"].toBoolList();
-    const ConvShape shape = shape_of(x, copy, context->saved_data["stride"].toInt(),
+    const ConvShape shape = shape_of(x, weight, context->saved_data["stride"].toInt(),
                                      context->saved_data["border"].toInt());
     Tensor grad_x, grad_weight, grad_bias;
     if (wanted[0]) {
       grad_x = at::empty_like(x);
-      run({shape, ConvPass::kInputGradient}, {grad_x.data_ptr(), copy.data_ptr(), grad.data_ptr()},
-          x.options());
+      run({shape, ConvPass::kInputGradient},
+          {grad_x.data_ptr(), weight.data_ptr(), grad.data_ptr()}, x.options());
     }
     if (wanted[1]) {
-      const Tensor rounded = at::empty_like(copy);
-      run({shape, ConvPass::kWeightGradient}, {x.data_ptr(), rounded.data_ptr(), grad.data_ptr()},
-          x.options());
-      grad_weight = rounded.to(at::kFloat);
+      grad_weight = at::empty_like(weight);
+      run({shape, ConvPass::kWeightGradient},
+          {x.data_ptr(), grad_weight.data_ptr(), grad.data_ptr()}, x.options());
     }
     if (wanted[2]) grad_bias = sum_of_channels(grad);
-    return {
-        Tensor(), Tensor(), grad_x, grad_weight, Tensor(), grad_bias, wanted[3] ? grad : Tensor()};
+    return {Tensor(), Tensor(), grad_x, grad_weight, grad_bias, wanted[3] ? grad : Tensor()};
   }
 };
 
@@ -110,23 +108,21 @@ bool has_fused_convolution(const Tensor& x) {
 
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
   expect_shape(x, {kAny, args.weight.size(1), kAny, kAny}, "convolution: x");
+  TORCH_CHECK(args.weight.scalar_type() == x.scalar_type(),
+              "convolution: the weight must have the type of x");
 #ifdef SLIFT_WITH_CUDNN
   if (has_fused_convolution(x)) {
     const Tensor nothing = at::empty({0}, x.options());
-    const Tensor copy = args.copy.defined() ? args.copy : args.weight.detach().to(x.scalar_type());
-    TORCH_CHECK(copy.scalar_type() == x.scalar_type() && copy.sizes() == args.weight.sizes(),
-                "convolution: the copy of the weight must have its shape and the type of x");
-    TORCH_CHECK(copy.size(0) % 8 == 0 && copy.size(1) % 8 == 0,
+    TORCH_CHECK(args.weight.size(0) % 8 == 0 && args.weight.size(1) % 8 == 0,
                 "convolution: channels must be multiples of 8");
-    return Convolve::apply(args.stride, args.border, x.contiguous(kPacked), args.weight,
-                           copy.contiguous(kPacked), args.bias.defined() ? args.bias : nothing,
+    return Convolve::apply(args.stride, args.border, x.contiguous(kPacked),
+                           args.weight.contiguous(kPacked),
+                           args.bias.defined() ? args.bias : nothing,
                            args.residual.defined() ? args.residual.contiguous(kPacked) : nothing);
   }
 #endif
   const Tensor in = x.contiguous(kPacked);
-  const Tensor weight =
-      args.copy.defined() ? stand_in(args.weight, args.copy) : args.weight.to(x.scalar_type());
-  const Tensor out = at::conv2d(in, weight, args.bias, args.stride, args.border);
+  const Tensor out = at::conv2d(in, args.weight, args.bias, args.stride, args.border);
   return (args.residual.defined() ? out + args.residual : out).contiguous(kPacked);
 }
 
@@ -162,24 +158,6 @@ Tensor convolution_fp8(const Tensor& x, const Fp8ConvolutionArgs& args) {
   if (args.residual.defined()) out = out + args.residual;
   if (args.bias.defined()) out = out + args.bias.view({1, -1, 1, 1});
   return out.to(type).contiguous(kPacked);
-}
-
-namespace {
-
-struct StandIn : torch::autograd::Function<StandIn> {
-  static Tensor forward(torch::autograd::AutogradContext*, const Tensor&, const Tensor& copy) {
-    return copy.detach();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 torch::autograd::variable_list grads) {
-    return {grads[0].to(at::kFloat), Tensor()};
-  }
-};
-
-}  // namespace
-
-Tensor stand_in(const Tensor& parameter, const Tensor& copy) {
-  return at::GradMode::is_enabled() ? StandIn::apply(parameter, copy) : copy;
 }
 
 }  // namespace slift::ops
