@@ -120,9 +120,13 @@ TEST(Convolution, WithoutGradientsGivesTheSameBits) {
 }
 
 TEST(Convolution, TypesOfOperandsMustAgree) {
-  const Tensor x = at::zeros({1, 8, 3, 3}), weight = at::zeros({8, 8, 3, 3});
-  EXPECT_NO_THROW(ops::convolution(x, {.weight = weight, .border = 1}));
-  EXPECT_THROW(ops::convolution(x, {.weight = weight.to(at::kDouble), .border = 1}), c10::Error);
+  for (const at::Device& device : test_devices()) {
+    const at::TensorOptions there = at::TensorOptions(device).dtype(at::kBFloat16);
+    const Tensor x = at::zeros({1, 8, 3, 3}, there), weight = at::zeros({8, 8, 3, 3}, there);
+    EXPECT_NO_THROW(ops::convolution(x, {.weight = weight, .border = 1})) << device;
+    const Tensor wide = weight.to(at::kFloat);
+    EXPECT_THROW(ops::convolution(x, {.weight = wide, .border = 1}), c10::Error) << device;
+  }
 }
 
 }  // namespace
