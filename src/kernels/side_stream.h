@@ -16,19 +16,19 @@ namespace slift::ops {
 bool becomes_the_gradient(const Tensor& input);
 
 #ifdef SLIFT_WITH_CUDA
-// Calls `body`, which enqueues on the current stream of `device`, while that is a side stream: one
-// for each thread and device, which begins where the stream that was current does so far. Returns
-// at once. The current stream waits for the side stream when the next body is to run there, and at
-// the latest at the end of this backward pass, when the stream of whoever called backward() does,
-// too. So at most one body runs at a time, and all of it is inside a recording of the pass.
+// Calls `body`, which enqueues on the current stream, with a side stream as that one: one for each
+// thread and device, which first waits for what the stream that was current, the main one, was
+// given so far. The main stream waits for it when the next body is to run, and at the latest at the
+// end of this backward pass, when the stream of whoever called backward() does, too. So at most one
+// body runs at a time, and all of it is inside a recording of the pass. The host waits for nothing.
 //
 // `body` is kept until then, with the tensors it captures: all that it reads or works in, allocated
 // before, for memory that is given back earlier would be used again at once. It allocates nothing.
 // What it writes must be read by no one until then, as becomes_the_gradient() says, and must not be
 // captured, or it would be copied.
 //
-// If the pass fails, the stream waits when the pass is destroyed; results are lost. Only one pass
-// at a time may use a device.
+// If the pass fails, the main stream waits when the pass is destroyed; results are lost. Only one
+// pass at a time may use a device.
 void run_beside_backward(const at::Device& device, std::function<void()> body);
 #endif
 
