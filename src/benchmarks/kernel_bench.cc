@@ -28,26 +28,26 @@ class Level {
     const Tensor x = field(), residual = field(), out_grad = field();
     const Tensor weight = at::randn({channels_, channels_, 3, 3}, device_)
                               .mul(0.02)
+                              .to(type_)
                               .contiguous(at::MemoryFormat::ChannelsLast);
-    const Tensor copy = weight.to(type_), bias = at::randn({channels_}, device_).to(type_);
+    const Tensor bias = at::randn({channels_}, device_).to(type_);
     const double flops =
         2.0 * static_cast<double>(weight.numel()) * static_cast<double>(batch_ * size_ * size_);
-    const double bytes = bytes_of({x, out_grad, copy});  // three tensors of these sizes each time
+    const double bytes = bytes_of({x, out_grad, weight});  // three tensors of these sizes each time
     const auto add = [&](const char* name, double moved, const std::function<void()>& kernel) {
       rows.push_back({name, shape(channels_), kernel_milliseconds(device_, kernel), moved, flops});
     };
     add("conv 3x3", bytes, [&] {
       const torch::NoGradGuard no_grad;
-      ops::convolution(x, {.weight = weight, .copy = copy, .border = 1});
+      ops::convolution(x, {.weight = weight, .border = 1});
     });
     add("conv 3x3 + residual + bias", bytes + bytes_of({residual}), [&] {
       const torch::NoGradGuard no_grad;
-      ops::convolution(
-          x, {.weight = weight, .copy = copy, .bias = bias, .residual = residual, .border = 1});
+      ops::convolution(x, {.weight = weight, .bias = bias, .residual = residual, .border = 1});
     });
     const auto add_gradient = [&](const char* name, const Tensor& input, const Tensor& of) {
-      const Tensor out = ops::convolution(
-          input, {.weight = of.is_same(input) ? weight : of, .copy = copy, .border = 1});
+      const Tensor out =
+          ops::convolution(input, {.weight = of.is_same(input) ? weight : of, .border = 1});
       add(name, bytes,
           [&] { torch::autograd::grad({out}, {of}, {out_grad}, /*retain_graph=*/true); });
     };
@@ -60,8 +60,7 @@ class Level {
   void add_norms(bool two_sources, std::vector<KernelBenchRow>& rows) const {
     const std::int64_t channels = two_sources ? 2 * channels_ : channels_;
     const Tensor a = leaf(field()), b = two_sources ? leaf(field()) : Tensor();
-    const Tensor film =
-        two_sources ? Tensor() : leaf(at::randn({batch_, 2 * channels}, device_));
+    const Tensor film = two_sources ? Tensor() : leaf(at::randn({batch_, 2 * channels}, device_));
     const Tensor scale = leaf(at::ones({channels}, device_));
     const Tensor shift = leaf(at::zeros({channels}, device_));
     const auto forward = [&] {

@@ -48,7 +48,22 @@ void check_type(const Tensor& t, at::ScalarType type, const at::Device& device, 
               device, ", got ", t.scalar_type(), " on ", t.device());
 }
 
-#ifndef SLIFT_WITH_CUDA
+void check_gradient(const Tensor& grad, const at::Device& device, const char* what) {
+  const bool rounded = grad.scalar_type() == at::kBFloat16;
+  check_type(grad, rounded ? at::kBFloat16 : at::kFloat, device, what);
+}
+
+std::vector<Tensor> in_float32(const std::vector<Tensor>& grads) {
+  std::vector<Tensor> result;
+  for (const Tensor& g : grads) result.push_back(g.to(at::kFloat));
+  return result;
+}
+
+#ifdef SLIFT_WITH_CUDA
+kernels::Gradient gradient_of(const Tensor& grad) {
+  return {data_of<const void>(grad), grad.numel(), grad.scalar_type() == at::kBFloat16};
+}
+#else
 void check_on_cpu(const Tensor& t, const char* what) {
   TORCH_CHECK(t.is_cpu(), what, ": this build has no CUDA kernels");
 }
@@ -64,17 +79,15 @@ void global_norm(const std::vector<Tensor>& grads, Tensor& norm) {
   TORCH_CHECK(norm.scalar_type() == at::kDouble && norm.numel() == 1,
               "global_norm: the norm is one float64");
   for (const Tensor& g : grads) {
-    check_type(g, at::kFloat, norm.device(), "global_norm");
+    check_gradient(g, norm.device(), "global_norm");
     TORCH_CHECK(g.is_non_overlapping_and_dense(), "global_norm: a gradient has gaps");
   }
 #ifdef SLIFT_WITH_CUDA
   if (norm.is_cuda()) {
-    std::vector<std::span<const float>> arrays;
-    for (const Tensor& g : grads) {
-      arrays.emplace_back(data_of<const float>(g), static_cast<std::size_t>(g.numel()));
-    }
-    const Tensor partials = at::empty({kernels::cuda::norm_partials(arrays)}, norm.options());
-    kernels::cuda::global_norm(arrays, data_of<double>(partials), data_of<double>(norm),
+    std::vector<kernels::Gradient> gradients;
+    for (const Tensor& g : grads) gradients.push_back(gradient_of(g));
+    const Tensor partials = at::empty({kernels::cuda::norm_partials(gradients)}, norm.options());
+    kernels::cuda::global_norm(gradients, data_of<double>(partials), data_of<double>(norm),
                                current_stream());
     return;
   }
@@ -84,9 +97,10 @@ void global_norm(const std::vector<Tensor>& grads, Tensor& norm) {
   std::int64_t blocks = 0;
   for (const Tensor& g : grads) blocks += (g.numel() + kShare - 1) / kShare;
   std::vector<double> sums(static_cast<std::size_t>(blocks));
-  for_each_block(grads, [&](std::int64_t b, std::size_t i, std::int64_t first, std::int64_t n) {
+  const std::vector<Tensor> wide = in_float32(grads);
+  for_each_block(wide, [&](std::int64_t b, std::size_t i, std::int64_t first, std::int64_t n) {
     sums[static_cast<std::size_t>(b)] =
-        kernels::cpu::sum_of_squares(grads[i].data_ptr<float>() + first, n);
+        kernels::cpu::sum_of_squares(wide[i].data_ptr<float>() + first, n);
   });
   double total = 0;
   for (const double sum : sums) total += sum;
@@ -107,10 +121,12 @@ void adamw(const Tensor& step, const Tensor& norm, const std::vector<Tensor>& gr
               "adamw: step or norm has another size");
   for (std::size_t i = 0; i < count; ++i) {
     const Tensor& param = state.params[i];
-    for (const Tensor& t : {param, grads[i], state.first[i], state.second[i], state.ema[i]}) {
+    for (const Tensor& t : {param, state.first[i], state.second[i], state.ema[i]}) {
       check_type(t, at::kFloat, device, "adamw");
       TORCH_CHECK(same_layout(t, param), "adamw: layouts differ");
     }
+    check_gradient(grads[i], device, "adamw: gradient");
+    TORCH_CHECK(same_layout(grads[i], param), "adamw: layouts differ");
     if (!state.copies[i].defined()) continue;
     check_type(state.copies[i], at::kBFloat16, device, "adamw: copy");
     TORCH_CHECK(same_layout(state.copies[i], param), "adamw: layouts differ");
@@ -121,11 +137,10 @@ void adamw(const Tensor& step, const Tensor& norm, const std::vector<Tensor>& gr
     std::vector<kernels::AdamWTensor> tensors;
     for (std::size_t i = 0; i < count; ++i) {
       const Tensor& copy = state.copies[i];
-      tensors.push_back({data_of<const float>(grads[i]), data_of<float>(state.params[i]),
+      tensors.push_back({gradient_of(grads[i]), data_of<float>(state.params[i]),
                          data_of<float>(state.first[i]), data_of<float>(state.second[i]),
                          data_of<float>(state.ema[i]),
-                         copy.defined() ? data_of<kernels::BFloat16>(copy) : nullptr,
-                         grads[i].numel()});
+                         copy.defined() ? data_of<kernels::BFloat16>(copy) : nullptr});
     }
     kernels::cuda::adamw(numbers, data_of<const double>(norm), tensors, current_stream());
     return;
@@ -133,9 +148,10 @@ void adamw(const Tensor& step, const Tensor& norm, const std::vector<Tensor>& gr
 #else
   check_on_cpu(step, "adamw");
 #endif
-  for_each_block(grads, [&](std::int64_t, std::size_t i, std::int64_t first, std::int64_t n) {
+  const std::vector<Tensor> wide = in_float32(grads);
+  for_each_block(wide, [&](std::int64_t, std::size_t i, std::int64_t first, std::int64_t n) {
     kernels::cpu::adamw(
-        *numbers, *norm.data_ptr<double>(), n, grads[i].data_ptr<float>() + first,
+        *numbers, *norm.data_ptr<double>(), n, wide[i].data_ptr<float>() + first,
         state.params[i].data_ptr<float>() + first, state.first[i].data_ptr<float>() + first,
         state.second[i].data_ptr<float>() + first, state.ema[i].data_ptr<float>() + first);
   });

@@ -191,6 +191,31 @@ TEST_P(AdamW, CopiesAreTheParametersRounded) {
   }
 }
 
+// Aligned or not, of every size: bfloat16 gradients act as the same numbers in float32.
+TEST_P(AdamW, GradientsMayBeRounded) {
+  Settings s;
+  s.clip = 1;
+  ops::AdamWState rounded = initial_state(), wide = initial_state();
+  for (int t = 1; t <= 3; ++t) {
+    std::vector<Tensor> small, large;
+    for (std::size_t i = 0; i < kShapes.size(); ++i) {
+      small.push_back(placed(gradients(t)[i].to(at::kBFloat16), i + 1));
+      large.push_back(small.back().to(at::kFloat));
+    }
+    small[0] = large[0];  // one of them stays wide
+    small[6] = large[6];
+    EXPECT_EQ(norm_of(small, GetParam()), norm_of(large, GetParam()));
+    step(s.at(t, GetParam()), small, rounded);
+    step(s.at(t, GetParam()), large, wide);
+  }
+  for (std::size_t i = 0; i < kShapes.size(); ++i) {
+    EXPECT_TRUE(at::equal(rounded.params[i], wide.params[i])) << i;
+    EXPECT_TRUE(at::equal(rounded.first[i], wide.first[i])) << i;
+    EXPECT_TRUE(at::equal(rounded.second[i], wide.second[i])) << i;
+    EXPECT_TRUE(at::equal(rounded.ema[i], wide.ema[i])) << i;
+  }
+}
+
 // More tensors than one launch carries, each with a value of its own.
 TEST_P(AdamW, ManyTensorsKeepTheirPlaces) {
   constexpr std::int64_t kTensors = 150;

@@ -1,10 +1,13 @@
 #include <torch/autograd.h>
 
+#include <functional>
+
 #include "kernels/kernel_choice.h"
 #include "kernels/ops.h"
 #include "tensor/shapes.h"
 #ifdef SLIFT_WITH_CUDNN
 #include "kernels/cuda/convolution.h"
+#include "kernels/side_stream.h"
 #endif
 
 namespace slift::ops {
@@ -18,12 +21,16 @@ using kernels::cuda::ConvOperands;
 using kernels::cuda::ConvPass;
 using kernels::cuda::ConvShape;
 
-void run(const kernels::cuda::ConvProblem& problem, const ConvOperands& operands,
-         const at::TensorOptions& options) {
-  const kernels::cuda::ConvPlan& plan =
-      kernels::cuda::tuned_plan(problem, operands, current_stream());
-  const Tensor workspace = at::empty({plan.workspace_bytes()}, options.dtype(at::kByte));
-  plan.run(operands, data_of<void>(workspace), current_stream());
+// A kernel that only has to be enqueued, on the current stream: all that can wait or allocate has
+// been done. It holds its workspace, but not its operands.
+using ReadyKernel = std::function<void()>;
+
+ReadyKernel prepare(const kernels::cuda::ConvProblem& problem, const ConvOperands& operands,
+                    const at::TensorOptions& options) {
+  const kernels::cuda::ConvPlan* plan =
+      &kernels::cuda::tuned_plan(problem, operands, current_stream());
+  const Tensor workspace = at::empty({plan->workspace_bytes()}, options.dtype(at::kByte));
+  return [=] { plan->run(operands, data_of<void>(workspace), current_stream()); };
 }
 
 ConvShape shape_of(const Tensor& x, const Tensor& weight, std::int64_t stride,
@@ -37,62 +44,73 @@ Tensor empty_result(const ConvShape& shape, const at::TensorOptions& options) {
                    kPacked);
 }
 
-// Over all samples and cells, in float32.
-Tensor sum_of_channels(const Tensor& field) {
+// sums[c] over all samples and cells of channel c, in float32, rounded at the end.
+ReadyKernel prepare_sums(const Tensor& field, const Tensor& sums) {
   const std::int64_t channels = field.size(1), rows = field.numel() / channels;
-  if (!kernels::cuda::can_sum_columns(channels)) {
-    return field.sum({0, 2, 3}, /*keepdim=*/false, at::kFloat);
-  }
-  const auto options = field.options().dtype(at::kFloat);
-  const Tensor sums = at::empty({channels}, options);
-  const Tensor workspace =
-      at::empty({kernels::cuda::column_sums_workspace(rows, channels)}, options);
-  kernels::cuda::column_sums(data_of<kernels::BFloat16>(field), rows, channels,
-                             data_of<float>(sums), data_of<float>(workspace), current_stream());
-  return sums;
+  const Tensor workspace = at::empty({kernels::cuda::column_sums_workspace(rows, channels)},
+                                     field.options().dtype(at::kFloat));
+  return [=, from = data_of<kernels::BFloat16>(field), to = data_of<kernels::BFloat16>(sums)] {
+    kernels::cuda::column_sums(from, rows, channels, to, data_of<float>(workspace),
+                               current_stream());
+  };
 }
 
 // Without bias or residual these have no elements: autograd takes no undefined tensors.
 struct Convolve : torch::autograd::Function<Convolve> {
   static Tensor forward(torch::autograd::AutogradContext* context, std::int64_t stride,
                         std::int64_t border, const Tensor& x, const Tensor& weight,
-                        const Tensor& copy, const Tensor& bias, const Tensor& residual) {
-    const ConvShape shape = shape_of(x, copy, stride, border);
+                        const Tensor& bias, const Tensor& residual) {
+    const ConvShape shape = shape_of(x, weight, stride, border);
     const Tensor out = empty_result(shape, x.options());
-    run({shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0},
-        {x.data_ptr(), copy.data_ptr(), out.data_ptr(), data_of<void>(residual),
-         data_of<void>(bias)},
-        x.options());
-    context->save_for_backward({x, copy});
+    prepare({shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0},
+            {x.data_ptr(), weight.data_ptr(), out.data_ptr(), data_of<void>(residual),
+             data_of<void>(bias)},
+            x.options())();
+    context->save_for_backward({x, weight, bias});
     context->saved_data["stride"] = stride;
     context->saved_data["border"] = border;
-    context->saved_data["wanted"] = std::vector<bool>{
-        x.requires_grad(), weight.requires_grad(), bias.requires_grad(), residual.requires_grad()};
     return out;
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &copy = saved[1], grad = grads[0].contiguous(kPacked);
-    const c10::List<bool> wanted = context->saved_data["wanted"].toBoolList();
-    const ConvShape shape = shape_of(x, copy, context->saved_data["stride"].toInt(),
+    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+    const Tensor grad = grads[0].contiguous(kPacked);
+    const ConvShape shape = shape_of(x, weight, context->saved_data["stride"].toInt(),
                                      context->saved_data["border"].toInt());
+    // Gradients of leaves are computed beside that of x, which the rest of backward waits for.
+    std::vector<ReadyKernel> here, beside;
+    const auto add = [&](const Tensor& input, ReadyKernel kernel) {
+      (becomes_the_gradient(input) ? beside : here).push_back(std::move(kernel));
+    };
     Tensor grad_x, grad_weight, grad_bias;
-    if (wanted[0]) {
+    if (context->needs_input_grad(0)) {
       grad_x = at::empty_like(x);
-      run({shape, ConvPass::kInputGradient}, {grad_x.data_ptr(), copy.data_ptr(), grad.data_ptr()},
-          x.options());
+      here.push_back(prepare({shape, ConvPass::kInputGradient},
+                             {grad_x.data_ptr(), weight.data_ptr(), grad.data_ptr()}, x.options()));
     }
-    if (wanted[1]) {
-      const Tensor rounded = at::empty_like(copy);
-      run({shape, ConvPass::kWeightGradient}, {x.data_ptr(), rounded.data_ptr(), grad.data_ptr()},
-          x.options());
-      grad_weight = rounded.to(at::kFloat);
+    if (context->needs_input_grad(1)) {
+      grad_weight = at::empty_like(weight);
+      add(weight, prepare({shape, ConvPass::kWeightGradient},
+                          {x.data_ptr(), grad_weight.data_ptr(), grad.data_ptr()}, x.options()));
     }
-    if (wanted[2]) grad_bias = sum_of_channels(grad);
-    return {
-        Tensor(), Tensor(), grad_x, grad_weight, Tensor(), grad_bias, wanted[3] ? grad : Tensor()};
+    if (context->needs_input_grad(2)) {
+      if (kernels::cuda::can_sum_columns(shape.outputs)) {
+        grad_bias = at::empty_like(bias);
+        add(bias, prepare_sums(grad, grad_bias));
+      } else {
+        grad_bias = grad.sum({0, 2, 3});
+      }
+    }
+    if (!beside.empty()) {
+      run_beside_backward(x.device(), [x, grad, beside] {
+        for (const ReadyKernel& kernel : beside) kernel();
+      });
+    }
+    for (const ReadyKernel& kernel : here) kernel();
+    return {Tensor(),    Tensor(),  grad_x,
+            grad_weight, grad_bias, context->needs_input_grad(3) ? grad : Tensor()};
   }
 };
 
@@ -110,23 +128,21 @@ bool has_fused_convolution(const at::TensorOptions& fields) {
 
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
   expect_shape(x, {kAny, args.weight.size(1), kAny, kAny}, "convolution: x");
+  TORCH_CHECK(args.weight.scalar_type() == x.scalar_type(),
+              "convolution: the weight must have the type of x");
 #ifdef SLIFT_WITH_CUDNN
   if (has_fused_convolution(x)) {
     const Tensor nothing = at::empty({0}, x.options());
-    const Tensor copy = args.copy.defined() ? args.copy : args.weight.detach().to(x.scalar_type());
-    TORCH_CHECK(copy.scalar_type() == x.scalar_type() && copy.sizes() == args.weight.sizes(),
-                "convolution: the copy of the weight must have its shape and the type of x");
-    TORCH_CHECK(copy.size(0) % 8 == 0 && copy.size(1) % 8 == 0,
+    TORCH_CHECK(args.weight.size(0) % 8 == 0 && args.weight.size(1) % 8 == 0,
                 "convolution: channels must be multiples of 8");
-    return Convolve::apply(args.stride, args.border, x.contiguous(kPacked), args.weight,
-                           copy.contiguous(kPacked), args.bias.defined() ? args.bias : nothing,
+    return Convolve::apply(args.stride, args.border, x.contiguous(kPacked),
+                           args.weight.contiguous(kPacked),
+                           args.bias.defined() ? args.bias : nothing,
                            args.residual.defined() ? args.residual.contiguous(kPacked) : nothing);
   }
 #endif
   const Tensor in = x.contiguous(kPacked);
-  const Tensor weight =
-      args.copy.defined() ? stand_in(args.weight, args.copy) : args.weight.to(x.scalar_type());
-  const Tensor out = at::conv2d(in, weight, args.bias, args.stride, args.border);
+  const Tensor out = at::conv2d(in, args.weight, args.bias, args.stride, args.border);
   return (args.residual.defined() ? out + args.residual : out).contiguous(kPacked);
 }
 
@@ -152,9 +168,9 @@ Tensor convolution_fp8(const Tensor& x, const Fp8ConvolutionArgs& args) {
     operands.scale = data_of<float>(args.scale);
     if (residual.defined()) operands.residual = data_of<void>(residual);
     if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
-    run({shape, ConvPass::kForward, residual.defined(), args.bias.defined(),
-         kernels::cuda::ConvType::kFp8},
-        operands, x.options());
+    prepare({shape, ConvPass::kForward, residual.defined(), args.bias.defined(),
+             kernels::cuda::ConvType::kFp8},
+            operands, x.options())();
     return out;
   }
 #endif
@@ -162,24 +178,6 @@ Tensor convolution_fp8(const Tensor& x, const Fp8ConvolutionArgs& args) {
   if (args.residual.defined()) out = out + args.residual;
   if (args.bias.defined()) out = out + args.bias.view({1, -1, 1, 1});
   return out.to(type).contiguous(kPacked);
-}
-
-namespace {
-
-struct StandIn : torch::autograd::Function<StandIn> {
-  static Tensor forward(torch::autograd::AutogradContext*, const Tensor&, const Tensor& copy) {
-    return copy.detach();
-  }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
-                                                 torch::autograd::variable_list grads) {
-    return {grads[0].to(at::kFloat), Tensor()};
-  }
-};
-
-}  // namespace
-
-Tensor stand_in(const Tensor& parameter, const Tensor& copy) {
-  return at::GradMode::is_enabled() ? StandIn::apply(parameter, copy) : copy;
 }
 
 }  // namespace slift::ops

@@ -133,12 +133,18 @@ struct AdamWStep {
   double clip;
 };
 
-// One parameter of a step and what belongs to it: `size` elements each, in one order.
+// The gradient of one parameter, in the type it was computed in.
+struct Gradient {
+  const void* values;  // float, or BFloat16 if `rounded`
+  std::int64_t size;
+  bool rounded;
+};
+
+// One parameter of a step and what belongs to it: grad.size elements each, in one order.
 struct AdamWTensor {
-  const float* grad;
+  Gradient grad;
   float *param, *first, *second, *ema;
   BFloat16* copy;  // of the parameter, rounded; or null
-  std::int64_t size;
 };
 
 // Of a field [batch, height, width, channels].
@@ -250,11 +256,10 @@ template <typename T>
 void pad_circular_backward(const FieldShape& shape, std::int64_t rows, const T* grad_out, T* grad_x,
                            void* stream);
 
-// L2 norm over all `arrays` into `norm`, in float64, in an order that depends on their sizes alone.
+// L2 norm over all `grads` into `norm`, in float64, in an order that depends on their sizes alone.
 // `partials` is norm_partials() numbers that hold nothing before or after.
-std::int64_t norm_partials(std::span<const std::span<const float>> arrays);
-void global_norm(std::span<const std::span<const float>> arrays, double* partials, double* norm,
-                 void* stream);
+std::int64_t norm_partials(std::span<const Gradient> grads);
+void global_norm(std::span<const Gradient> grads, double* partials, double* norm, void* stream);
 
 // One AdamW step for all `tensors`. `step` and `norm` are device pointers, too, so that a recorded
 // launch reads the numbers of the step it is replayed for; `tensors` itself is read at once.
@@ -276,12 +281,13 @@ void pack_window(const PackWindowArgs& args, void* stream);
 template <typename T>
 void push_state(const PushStateArgs<T>& args, void* stream);
 
-// out[c] = sum over r of x[r, c], in float32 over short blocks, else in float64; the same bits
-// every time. x [rows, columns] is aligned to 16 bytes; `workspace` is column_sums_workspace()
-// floats. Columns are as can_sum_columns() allows: multiples of 8 up to 2048.
+// out[c] = sum over r of x[r, c], in float32 over short blocks, else in float64, rounded at the
+// end; the same bits every time. x [rows, columns] is aligned to 16 bytes; `workspace` is
+// column_sums_workspace() floats. Columns are as can_sum_columns() allows: multiples of 8 up to
+// 2048.
 bool can_sum_columns(std::int64_t columns);
 std::int64_t column_sums_workspace(std::int64_t rows, std::int64_t columns);
-void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, float* out,
+void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFloat16* out,
                  float* workspace, void* stream);
 
 }  // namespace cuda

@@ -63,7 +63,8 @@ TEST(NormCluster, PlansOfTheNetworksLevels) {
   EXPECT_EQ(low->blocks, 2);
   EXPECT_EQ(low->tile_bytes, 64u * 1024);
   // One sample alone is spread over more blocks.
-  EXPECT_EQ(plan_cluster({1, 32, 32, 512, 0, 8}, kBytesOfBFloat16)->blocks, 8);
+  EXPECT_EQ(plan_cluster({1, 32, 32, 512, 0, 8}, kBytesOfBFloat16)->blocks, 16);
+  EXPECT_EQ(plan_cluster({1, 128, 128, 128, 0, 8}, kBytesOfBFloat16)->groups, 1);
   // Narrow groups are taken together until a cell has 64 bytes.
   EXPECT_EQ(plan_cluster({1, 16, 16, 128, 0, 16}, kBytesOfBFloat16)->groups, 4);
 }

@@ -58,13 +58,8 @@ Normed norm_activation(const NormArgs& args);
 // elsewhere.
 Tensor pad_circular(const Tensor& x);
 
-// `copy`, which holds the values of `parameter` in another type, as a function of it: the gradient
-// goes to `parameter`, in float32.
-Tensor stand_in(const Tensor& parameter, const Tensor& copy);
-
 struct ConvolutionArgs {
-  Tensor weight;         // [outputs, inputs, k, k]; gets the gradient
-  Tensor copy;           // of `weight` in the type of x; undefined: made here
+  Tensor weight;         // [outputs, inputs, k, k] in the type of x, as is its gradient
   Tensor bias = {};      // [outputs] in the type of x, or undefined
   Tensor residual = {};  // added to the result, of its shape and type; or undefined
   std::int64_t stride = 1;
@@ -73,7 +68,8 @@ struct ConvolutionArgs {
 
 // Convolution with what can be fused with it, with autograd, channels-last. Where
 // has_fused_convolution() holds it is one kernel, channels must be multiples of 8, and the bits are
-// the same every time; elsewhere it is LibTorch's.
+// the same every time; gradients of leaves are computed beside the rest of backward
+// (side_stream.h). Elsewhere it is LibTorch's.
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args);
 bool has_fused_convolution(const at::TensorOptions& fields);  // of their type and device
 inline bool has_fused_convolution(const Tensor& x) { return has_fused_convolution(x.options()); }
@@ -141,11 +137,12 @@ struct AdamWState {
 // x with the shape and strides of `like`: itself if it has them, else a copy.
 Tensor laid_out_like(const Tensor& x, const Tensor& like);
 
-// L2 norm over all `grads`, float32 without gaps, into `norm`, one float64 on their device; summed
-// in float64. Does not depend on the number of threads.
+// L2 norm over all `grads`, float32 or bfloat16 without gaps, into `norm`, one float64 on their
+// device; summed in float64. Does not depend on the number of threads.
 void global_norm(const std::vector<Tensor>& grads, Tensor& norm);
 
-// One AdamW step over all parameters in one pass. `step` [sizeof(kernels::AdamWStep)] uint8 is that
+// One AdamW step over all parameters in one pass, `grads` as in global_norm(), laid out like the
+// parameters. `step` [sizeof(kernels::AdamWStep)] uint8 is that
 // struct, `norm` what global_norm() gave; both on the parameters' device, so that nothing about a
 // step comes from the host. Does not wait for the GPU.
 void adamw(const Tensor& step, const Tensor& norm, const std::vector<Tensor>& grads,

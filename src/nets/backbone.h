@@ -51,9 +51,10 @@ class Backbone : public torch::nn::Module {
   at::ScalarType compute_type() const { return compute_type_.value_or(at::kFloat); }
 
   // A net may keep copies of its parameters in the compute type: one for each of parameters(),
-  // undefined where there is none, or none at all. Whoever changes a parameter brings its copy up
-  // to date and then calls renew_copies() at the latest before the net is used without gradients;
-  // renew_copies() alone also does it all.
+  // undefined where there is none, or none at all. Copies are leaves of autograd: the gradient of a
+  // parameter is the sum of its own .grad() and its copy's, either of which may be undefined.
+  // Whoever changes a parameter brings its copy up to date and then calls renew_copies() at the
+  // latest before the net is used without gradients; renew_copies() alone also does it all.
   virtual std::vector<Tensor> copies() const { return {}; }
   virtual void renew_copies() {}
 

@@ -49,8 +49,7 @@ Tensor growing_weight(const Tensor& weight, const Tensor& map) {
 }
 
 Tensor Weight::as(at::ScalarType type) const {
-  return copy.defined() && copy.scalar_type() == type ? ops::stand_in(parameter, copy)
-                                                      : parameter.to(type);
+  return copy.defined() && copy.scalar_type() == type ? copy : parameter.to(type);
 }
 
 void Prepared::renew(at::ScalarType type) {
@@ -77,13 +76,14 @@ std::shared_ptr<const Weight> Layer::add_weight(const std::string& name,
 }
 
 void Layer::renew_copies(at::ScalarType type) {
+  torch::NoGradGuard no_grad;
   for (const auto& weight : weights_) {
     if (type == at::kFloat) {
       weight->copy = Tensor();
     } else if (weight->copy.defined() && weight->copy.scalar_type() == type) {
       weight->copy.copy_(weight->parameter);
     } else {
-      weight->copy = weight->parameter.detach().to(type);
+      weight->copy = weight->parameter.to(type).requires_grad_(weight->parameter.requires_grad());
     }
   }
 }
@@ -189,15 +189,16 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
                                     .residual = residual,
                                     .border = circular_ ? 0 : spec_.kernel / 2});
   }
-  ops::ConvolutionArgs args{.weight = weight_->parameter,
-                            .copy = weight_->copy,
+  ops::ConvolutionArgs args{.weight = {},
                             .bias = bias,
                             .residual = residual,
                             .stride = spec_.stride,
                             .border = circular_ ? 0 : spec_.kernel / 2};
-  if (!ops::has_fused_convolution(x) || !needs_preparation()) return ops::convolution(x, args);
+  if (!ops::has_fused_convolution(x) || !needs_preparation()) {
+    args.weight = weight_->as(x.scalar_type());
+    return ops::convolution(x, args);
+  }
   args.weight = prepared_.as(x.scalar_type());
-  args.copy = args.weight.detach();
   if (bias.defined()) args.bias = pad_to(bias, 0, padded(spec_.outputs));
   if (spec_.grows && bias.defined()) args.bias = args.bias.repeat(4);
   const Tensor out = ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args);

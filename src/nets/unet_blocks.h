@@ -25,10 +25,11 @@ struct UnetStyle {
   double init_gain = 1;          // on top of every part's own gain
 };
 
-// A parameter in float32 and, if the net computes in another type, its copy there.
+// A parameter in float32 and, if the net computes in another type, its copy there: a leaf of
+// autograd with a gradient of its own, in its own type (Backbone::copies()).
 struct Weight {
   Tensor parameter, copy;
-  // In `type`, as a function of the parameter.
+  // The copy, if it has that type; else the parameter in `type`.
   Tensor as(at::ScalarType type) const;
 };
 

@@ -156,9 +156,17 @@ TEST_P(UnetOnDevice, InBFloat16IsTheSameFunctionWithItsGradients) {
     const Tensor label = normals({4, 16}, 2).to(GetParam());
     const auto gradients = [&] {
       std::vector<Tensor> all = {net.forward(window, label)};
-      net.zero_grad();
       all[0].square().mean().backward();
-      for (const Tensor& p : net.parameters()) all.push_back(p.grad().clone());
+      const std::vector<Tensor> params = net.parameters(), copies = net.copies();
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        all.push_back(at::zeros_like(params[i]));
+        for (Tensor leaf : {params[i], copies[i]}) {
+          if (!leaf.defined() || !leaf.grad().defined()) continue;
+          EXPECT_EQ(leaf.grad().scalar_type(), leaf.scalar_type());
+          all.back() += leaf.grad();
+          leaf.mutable_grad() = Tensor();
+        }
+      }
       return all;
     };
     const std::vector<Tensor> full = gradients();
@@ -289,6 +297,40 @@ TEST(Unet, InitialActivationsKeepTheirScale) {
     EXPECT_GT(by_label, 0.2 * by_window) << activation;
     EXPECT_LT(by_label, by_window) << activation;
   }
+}
+
+TEST(UnetBlocks, CopiesHaveGradientsOfTheirOwn) {
+  Linear layer(3, 2, 1);
+  layer.initialise(1, 0);
+  layer.renew_copies(at::kBFloat16);
+  for (const auto& item : layer.named_parameters()) {
+    EXPECT_EQ(item.value().scalar_type(), at::kFloat) << item.key();  // copies are no parameters
+  }
+  ASSERT_EQ(layer.parameters().size(), 2u);
+  const Tensor weight = layer.weights()[0]->copy, bias = layer.weights()[1]->copy;
+  const Tensor x = normals({4, 3}, 1), factors = normals({4, 2}, 2);
+  const auto gradients_of = [&](at::ScalarType type) {
+    (layer.forward(x.to(type)) * factors.to(type)).sum().backward();
+  };
+  gradients_of(at::kBFloat16);
+  EXPECT_FALSE(layer.parameters()[0].grad().defined());
+  EXPECT_EQ(weight.grad().scalar_type(), at::kBFloat16);
+  // Sums of four products of numbers of 8 bits.
+  EXPECT_LT(largest(weight.grad().to(at::kFloat) - factors.t().mm(x)), 5e-2);
+  EXPECT_LT(largest(bias.grad().to(at::kFloat) - factors.sum(0)), 5e-2);
+  // Another type meets the parameters themselves.
+  const Tensor before = weight.grad().clone();
+  gradients_of(at::kFloat);
+  EXPECT_LT(largest(layer.parameters()[0].grad() - factors.t().mm(x)), 1e-6);
+  EXPECT_TRUE(weight.grad().equal(before));
+  // Renewed in place: whoever holds a copy sees it, and it stays a leaf.
+  {
+    torch::NoGradGuard no_grad;
+    layer.parameters()[0].mul_(3);
+  }
+  layer.renew_copies(at::kBFloat16);
+  EXPECT_TRUE(weight.equal(layer.parameters()[0].to(at::kBFloat16)));
+  EXPECT_TRUE(weight.is_leaf() && weight.requires_grad());
 }
 
 TEST(UnetBlocks, AGrowingConvolutionIsFourSmallOnes) {

@@ -3,27 +3,22 @@
 #include <algorithm>
 
 #ifdef SLIFT_WITH_CUDA
-#include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
+
+#include "tensor/stream_order.h"
 #endif
 
 namespace slift {
 
 #ifdef SLIFT_WITH_CUDA
 
-// Recording needs a stream other than the default one, and the warm-ups must see the same.
+// Recording needs a stream other than the default one, and the warm-ups must see the same. Of high
+// priority: what the body runs beside it on other streams only fills the gaps.
 struct StepGraph::Record {
   explicit Record(const at::Device& device)
-      : stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device.index())) {}
-
-  // Lets `then` begin when `first` has done what it was given so far.
-  static void order(const c10::cuda::CUDAStream& first, const c10::cuda::CUDAStream& then) {
-    at::cuda::CUDAEvent done;
-    done.record(first);
-    done.block(then);
-  }
+      : stream(c10::cuda::getStreamFromPool(/*isHighPriority=*/true, device.index())) {}
 
   template <typename Body>
   void on_side_stream(const Body& body) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <utility>
 
 #include "core/errors.h"
 #include "tensor/upload.h"
@@ -55,10 +56,29 @@ void Optimizer::prepare(double lr) {
 void Optimizer::update() {
   torch::NoGradGuard no_grad;
   std::vector<Tensor> grads;
-  for (const Tensor& p : state_.params) grads.push_back(ops::laid_out_like(p.grad(), p));
+  for (std::size_t i = 0; i < state_.params.size(); ++i) {
+    grads.push_back(ops::laid_out_like(take_gradient(i), state_.params[i]));
+  }
   ops::global_norm(grads, norm_);
   ops::adamw(numbers_, norm_, grads, state_);
-  for (Tensor& p : state_.params) p.mutable_grad() = Tensor();
+}
+
+void Optimizer::gather_gradients() {
+  torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < state_.params.size(); ++i) {
+    state_.params[i].mutable_grad() = take_gradient(i).to(at::kFloat);
+  }
+}
+
+Tensor Optimizer::take_gradient(std::size_t i) {
+  const auto take = [](Tensor& of) {
+    return of.defined() ? std::exchange(of.mutable_grad(), Tensor()) : Tensor();
+  };
+  Tensor own = take(state_.params[i]);
+  const Tensor from_copy = take(state_.copies[i]);
+  TORCH_CHECK(own.defined() || from_copy.defined(), "parameter ", i, " has no gradient");
+  if (!own.defined()) return from_copy;
+  return from_copy.defined() ? own.add_(from_copy) : own;
 }
 
 void Optimizer::renew_copies() {

@@ -19,13 +19,17 @@ class Optimizer {
  public:
   // `params` are updated in place; all on one device, float32, without gaps. `copies`, if not
   // empty, are one for each parameter: bfloat16 with its shape and strides, kept equal to it, or
-  // undefined.
+  // undefined. The gradient of a parameter is the sum of its own .grad() and its copy's; one of
+  // them at least is defined when it is needed.
   Optimizer(std::vector<Tensor> params, std::vector<Tensor> copies, const TrainConfig& config);
 
   // Begins the next step, with rate `lr`. Does not wait for the device.
   void prepare(double lr);
-  // Applies the step from the parameters' gradients, which it leaves undefined.
+  // Applies the step from the gradients, read in the type they have, and leaves them undefined.
   void update();
+  // Moves the gradients of copies into those of the parameters, in float32: whoever adds more to
+  // them calls it first, or the sum would be rounded.
+  void gather_gradients();
 
   // Of the last update, before clipping; 0 if there was none. Waits for the device.
   double gradient_norm() const { return norm_.item<double>(); }
@@ -39,6 +43,8 @@ class Optimizer {
                   const std::string& source);
 
  private:
+  // The gradient of parameter i, which is left undefined.
+  Tensor take_gradient(std::size_t i);
   // Makes the copies equal to the parameters again.
   void renew_copies();
   std::vector<std::pair<const char*, std::vector<Tensor>*>> groups();

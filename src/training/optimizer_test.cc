@@ -137,6 +137,74 @@ TEST_P(Optimizers, CopiesStayEqualToTheParameters) {
   EXPECT_TRUE(at::equal(copy, start.at("param.1").to(at::kBFloat16)));
 }
 
+// The same numbers as gradients of parameters, of their copies, and partly of both.
+TEST_P(Optimizers, GradientsOfCopiesCountAsThoseOfTheParameters) {
+  enum class Place { kParameter, kCopy, kBoth, kGathered };
+  const at::TensorOptions there(GetParam());
+  // Halves of a gradient of 7 bits are exact, so that all places hold the same sum.
+  const auto gradient_of = [&](std::size_t i, int t) {
+    return ((gradient(i, t) * 64).round() / 64).to(there.dtype(at::kFloat));
+  };
+  const auto run = [&](Place place) {
+    std::vector<Tensor> params, copies;
+    for (const Tensor& p : params_) {
+      params.push_back(p.detach().clone().requires_grad_());
+      copies.push_back(p.detach().to(at::kBFloat16).requires_grad_());
+    }
+    Optimizer optimizer(params, copies, config_);
+    for (int t = 1; t <= 4; ++t) {
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        const Tensor g = gradient_of(i, t);
+        if (place == Place::kParameter) {
+          params[i].mutable_grad() = g;
+        } else {
+          const bool both = place == Place::kBoth;
+          if (both) params[i].mutable_grad() = 0.5 * g;
+          copies[i].mutable_grad() = ((both ? 0.5 : 1.0) * g).to(at::kBFloat16);
+        }
+      }
+      if (place == Place::kGathered) {
+        optimizer.gather_gradients();
+        for (std::size_t i = 0; i < params.size(); ++i) {
+          EXPECT_FALSE(copies[i].grad().defined());
+          EXPECT_EQ(params[i].grad().scalar_type(), at::kFloat);
+          EXPECT_TRUE(params[i].grad().equal(gradient_of(i, t)));
+        }
+      }
+      optimizer.prepare(config_.lr);
+      optimizer.update();
+      for (std::size_t i = 0; i < params.size(); ++i) {
+        EXPECT_FALSE(params[i].grad().defined());
+        EXPECT_FALSE(copies[i].grad().defined());
+      }
+    }
+    std::map<std::string, Tensor> state = optimizer.state();
+    state["norm"] = at::scalar_tensor(optimizer.gradient_norm(), at::kDouble);
+    return state;
+  };
+  const std::map<std::string, Tensor> expected = run(Place::kParameter);
+  for (const Place place : {Place::kCopy, Place::kBoth, Place::kGathered}) {
+    for (const auto& [name, tensor] : run(place)) {
+      EXPECT_TRUE(at::equal(tensor, expected.at(name))) << name << " " << static_cast<int>(place);
+    }
+  }
+}
+
+// As a sum of bfloat16 numbers it would lose the small ones.
+TEST_P(Optimizers, GatheredGradientsAddUpInFloat32) {
+  Tensor param = at::zeros({2}, at::TensorOptions(GetParam())).requires_grad_();
+  Tensor copy = param.detach().to(at::kBFloat16).requires_grad_();
+  Optimizer optimizer({param}, {copy}, config_);
+  for (const double g : {256.0, 1.0, 1.0}) {
+    copy.mutable_grad() = at::full_like(copy.detach(), g);
+    optimizer.gather_gradients();
+  }
+  EXPECT_TRUE(param.grad().equal(at::full_like(param.detach(), 258)));
+  param.mutable_grad() = Tensor();
+  EXPECT_THROW(optimizer.gather_gradients(), c10::Error);
+  EXPECT_THROW(optimizer.update(), c10::Error);
+}
+
 // Row-major gradients of channels-last weights.
 TEST_P(Optimizers, GradientsMayHaveAnotherLayout) {
   const Tensor start = at::arange(24, at::kFloat).view({2, 3, 2, 2}) / 8;

@@ -101,6 +101,7 @@ void Trainer::compute_loss_and_gradients() {
     Tensor loss = loss_(output, model_->scaled_target(batch.window, batch.next));
     if (parts > 1) loss = loss / static_cast<double>(parts);
     loss.backward();
+    if (parts > 1) optimizer_->gather_gradients();
     total = i == 0 ? loss.detach() : total + loss.detach();
   }
   last_loss_.copy_(total);
@@ -112,6 +113,7 @@ void Trainer::exchange(bool& stop) {
   const double leads_with = ranks_.leads() ? ranks * phase_ : 0;
   const Tensor signals =
       at::tensor({static_cast<float>(leads_with), stop ? 1.0f : 0.0f}).to(device_);
+  optimizer_->gather_gradients();
   std::vector<Tensor> shared = {last_loss_, signals};
   for (const Tensor& p : model_->backbone().parameters()) shared.push_back(p.grad());
   ranks_.average(shared);

@@ -1,7 +1,6 @@
 #include <cuda_runtime.h>
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/adamw_math.h"
 #include "kernels/cuda/launch.h"
@@ -13,7 +12,7 @@ namespace {
 
 constexpr int kAdamWThreads = 256;
 constexpr int kSumThreads = 1024;
-constexpr int kArraysPerLaunch = 64;
+constexpr int kArraysPerLaunch = 56;  // what fits into a launch
 // Elements one block takes: enough that finding them costs nothing, few enough to balance.
 constexpr std::int64_t kElementsPerBlock = 4096;
 
@@ -21,13 +20,8 @@ std::int64_t blocks_of(std::int64_t size) {
   return (size + kElementsPerBlock - 1) / kElementsPerBlock;
 }
 
-std::int64_t size_of(const AdamWTensor& tensor) { return tensor.size; }
-
-struct Gradient {
-  const float* values;
-  std::int64_t size;
-};
-std::int64_t size_of(const Gradient& gradient) { return gradient.size; }
+SLIFT_HD std::int64_t size_of(const Gradient& gradient) { return gradient.size; }
+SLIFT_HD std::int64_t size_of(const AdamWTensor& tensor) { return tensor.grad.size; }
 
 // The arrays of one launch, passed by value: a recorded launch needs no memory of ours. None is
 // empty; the blocks of array i are first_block[i] to first_block[i + 1] - 1.
@@ -75,7 +69,7 @@ __device__ Share share_of_block(const Launch<Array>& launch) {
     }
   }
   const std::int64_t first = (blockIdx.x - launch.first_block[low]) * kElementsPerBlock;
-  return {low, first, min(first + kElementsPerBlock, launch.arrays[low].size)};
+  return {low, first, min(first + kElementsPerBlock, size_of(launch.arrays[low]))};
 }
 
 // The sum over all threads, in an order that depends on their number alone. Once in a kernel.
@@ -91,18 +85,38 @@ __device__ double sum_over_block(double value) {
   return sums[0];
 }
 
+// N values from element i on; the address is aligned for packs of N.
+template <int N>
+__device__ Pack<float, N> values_at(const Gradient& gradient, std::int64_t i) {
+  if (!gradient.rounded) {
+    return *reinterpret_cast<const Pack<float, N>*>(static_cast<const float*>(gradient.values) + i);
+  }
+  Pack<float, N> result;
+  unpack(*reinterpret_cast<const Pack<BFloat16, N>*>(static_cast<const BFloat16*>(gradient.values) +
+                                                     i),
+         result.values);
+  return result;
+}
+
+// Whether values can be taken in fours; blocks begin at multiples of four.
+__device__ bool fits_fours(const Gradient& gradient) {
+  return reinterpret_cast<std::uintptr_t>(gradient.values) % (gradient.rounded ? 8 : 16) == 0;
+}
+
 __global__ void __launch_bounds__(kAdamWThreads)
     sum_of_squares(const __grid_constant__ Launch<Gradient> launch, double* partials) {
   const Share share = share_of_block(launch);
-  const float* const values = launch.arrays[share.array].values;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(values) % 16 == 0;
+  const Gradient gradient = launch.arrays[share.array];
+  const bool in_fours = fits_fours(gradient);
   double sum = 0;
   for (std::int64_t i = share.first + 4 * threadIdx.x; i < share.end; i += 4 * kAdamWThreads) {
     Pack<float, 4> four = {};
-    if (aligned && i + 4 <= share.end) {
-      four = *reinterpret_cast<const Pack<float, 4>*>(values + i);
+    if (in_fours && i + 4 <= share.end) {
+      four = values_at<4>(gradient, i);
     } else {
-      for (int k = 0; k < 4 && i + k < share.end; ++k) four.values[k] = values[i + k];
+      for (int k = 0; k < 4 && i + k < share.end; ++k) {
+        four.values[k] = values_at<1>(gradient, i + k).values[0];
+      }
     }
     for (const float value : four.values) sum += static_cast<double>(value) * value;
   }
@@ -122,7 +136,7 @@ __global__ void __launch_bounds__(kSumThreads)
 template <int N>
 __device__ void update(const AdamWRates& rates, const AdamWTensor& t, std::int64_t i) {
   using Floats = Pack<float, N>;
-  const Floats grad = *reinterpret_cast<const Floats*>(t.grad + i);
+  const Floats grad = values_at<N>(t.grad, i);
   Floats param = *reinterpret_cast<const Floats*>(t.param + i);
   Floats first = *reinterpret_cast<const Floats*>(t.first + i);
   Floats second = *reinterpret_cast<const Floats*>(t.second + i);
@@ -143,12 +157,12 @@ __device__ void update(const AdamWRates& rates, const AdamWTensor& t, std::int64
   *reinterpret_cast<Rounded*>(t.copy + i) = copy;
 }
 
-// Whether elements can be taken in fours; blocks begin at multiples of four.
+// The same of all that belongs to a parameter.
 __device__ bool fits_fours(const AdamWTensor& t) {
   const auto address = [](const void* p) { return reinterpret_cast<std::uintptr_t>(p); };
   const std::uintptr_t floats =
-      address(t.grad) | address(t.param) | address(t.first) | address(t.second) | address(t.ema);
-  return floats % 16 == 0 && address(t.copy) % 8 == 0;
+      address(t.param) | address(t.first) | address(t.second) | address(t.ema);
+  return fits_fours(t.grad) && floats % 16 == 0 && address(t.copy) % 8 == 0;
 }
 
 __global__ void __launch_bounds__(kAdamWThreads)
@@ -174,21 +188,16 @@ static_assert(sizeof(Launch<AdamWTensor>) + 2 * sizeof(void*) <= 4096);
 
 }  // namespace
 
-std::int64_t norm_partials(std::span<const std::span<const float>> arrays) {
+std::int64_t norm_partials(std::span<const Gradient> grads) {
   std::int64_t count = 0;
-  for (const auto& array : arrays) count += blocks_of(static_cast<std::int64_t>(array.size()));
+  for (const Gradient& grad : grads) count += blocks_of(grad.size);
   return count;
 }
 
-void global_norm(std::span<const std::span<const float>> arrays, double* partials, double* norm,
-                 void* stream) {
+void global_norm(std::span<const Gradient> grads, double* partials, double* norm, void* stream) {
   const auto queue = static_cast<cudaStream_t>(stream);
-  std::vector<Gradient> gradients;
-  for (const auto& array : arrays) {
-    gradients.push_back({array.data(), static_cast<std::int64_t>(array.size())});
-  }
   std::int64_t done = 0;
-  for_each_launch<Gradient>(gradients, [&](const Launch<Gradient>& launch, unsigned blocks) {
+  for_each_launch<Gradient>(grads, [&](const Launch<Gradient>& launch, unsigned blocks) {
     sum_of_squares<<<blocks, kAdamWThreads, 0, queue>>>(launch, partials + done);
     check_launch("global_norm");
     done += blocks;

@@ -49,7 +49,7 @@ __global__ void __launch_bounds__(kColumnThreads)
 }
 
 __global__ void __launch_bounds__(kColumnThreads)
-    close_slabs(const float* partials, std::int64_t slabs, std::int64_t columns, float* out) {
+    close_slabs(const float* partials, std::int64_t slabs, std::int64_t columns, BFloat16* out) {
   __shared__ double shared[kClosingRows][kClosingColumns];
   const int lane = static_cast<int>(threadIdx.x) % kClosingColumns;
   const int row = static_cast<int>(threadIdx.x) / kClosingColumns;
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kColumnThreads)
   __syncthreads();
   if (row > 0 || c >= columns) return;
   for (int r = 1; r < kClosingRows; ++r) sum += shared[r][lane];
-  out[c] = static_cast<float>(sum);
+  from_float(static_cast<float>(sum), out[c]);
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ std::int64_t column_sums_workspace(std::int64_t rows, std::int64_t columns) {
   return slabs_of(rows, columns) * columns;
 }
 
-void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, float* out,
+void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFloat16* out,
                  float* workspace, void* stream) {
   const auto queue = static_cast<cudaStream_t>(stream);
   const std::int64_t slabs = slabs_of(rows, columns);

@@ -168,6 +168,7 @@ std::vector<ConvChoice> variations(const ConvChoice& choice) {
 }
 
 Timed tune(const ConvProblem& problem, const ConvOperands& operands, void* stream) {
+  check_cuda(cudaDeviceSynchronize(), "before tuning a convolution");  // work of other streams
   const auto graph = std::make_shared<const ConvGraph>(problem);
   Timer timer;
   std::vector<Timed> timed;
