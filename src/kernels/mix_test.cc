@@ -26,7 +26,7 @@ std::vector<MixCase> mix_cases() {
 }
 
 // Numbers between -1 and 1 that bfloat16 holds.
-Tensor waves(at::IntArrayRef shape, double rate) {
+Tensor bf16_waves(at::IntArrayRef shape, double rate) {
   const Tensor zeros = at::zeros(shape, at::kDouble);
   return at::arange(zeros.numel(), at::kDouble)
       .mul(rate)
@@ -40,10 +40,10 @@ struct MixInputs {
   Tensor a, b, weight, grad;  // `grad` is that of the result
 
   explicit MixInputs(const MixCase& c)
-      : a(waves({c.batch, c.a, c.height, c.width}, 0.71)),
-        b(waves({c.batch, c.b, c.height, c.width}, 0.37)),
-        weight(waves({c.outputs, c.a + c.b}, 0.53)),
-        grad(waves({c.batch, c.outputs, c.height, c.width}, 0.29)) {}
+      : a(bf16_waves({c.batch, c.a, c.height, c.width}, 0.71)),
+        b(bf16_waves({c.batch, c.b, c.height, c.width}, 0.37)),
+        weight(bf16_waves({c.outputs, c.a + c.b}, 0.53)),
+        grad(bf16_waves({c.batch, c.outputs, c.height, c.width}, 0.29)) {}
 };
 
 Tensor definition(const Tensor& weight, const Tensor& x) {
@@ -79,7 +79,7 @@ TEST(Mix, WeighsTwoFieldsSideBySide) {
     for (const MixCase& c : mix_cases()) {
       SCOPED_TRACE(::testing::Message() << device << " " << type << " " << c.a << " + " << c.b);
       const MixInputs in(c);
-      torch::NoGradGuard no_grad;
+      at::NoGradGuard no_grad;
       const Tensor out = ops::mix(as_field(in.a, device, type), as_field(in.b, device, type),
                                   in.weight.to(device, type));
       EXPECT_EQ(out.scalar_type(), type);
