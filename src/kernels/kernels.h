@@ -189,6 +189,16 @@ struct PushStateArgs {
   float* window;        // [batch, length, C, height, width]
 };
 
+// out = a Wa^T + b Wb^T with W = [Wa, Wb], one linear map of two fields side by side; sums in
+// float32, rounded once. All pointers are aligned to 16 bytes.
+struct MixArgs {
+  std::int64_t rows, inputs_a, inputs_b, outputs;
+  const BFloat16* a;       // [rows, inputs_a]
+  const BFloat16* b;       // [rows, inputs_b]
+  const BFloat16* weight;  // [outputs, inputs_a + inputs_b]
+  BFloat16* out;           // [rows, outputs]
+};
+
 namespace cpu {
 
 void draw_labels(const LabelArgs& args);
@@ -289,6 +299,12 @@ bool can_sum_columns(std::int64_t columns);
 std::int64_t column_sums_workspace(std::int64_t rows, std::int64_t columns);
 void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFloat16* out,
                  float* workspace, void* stream);
+
+// One read of a and b and one write of out, the same bits every time, for few channels, where
+// memory is the limit: can_mix() allows multiples of 8 that are 64, 128 or 256 together, and 32, 64
+// or 128 outputs. Throws std::invalid_argument for others.
+bool can_mix(std::int64_t inputs_a, std::int64_t inputs_b, std::int64_t outputs);
+void mix(const MixArgs& args, void* stream);
 
 }  // namespace cuda
 

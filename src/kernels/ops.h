@@ -79,6 +79,13 @@ inline bool has_fused_convolution(const Tensor& x) { return has_fused_convolutio
 // bfloat16, LibTorch's copies elsewhere.
 Tensor interleave(const Tensor& y);
 
+// A 1 x 1 convolution of a and b side by side, without the copy, with autograd: a [B, Ka, H, W] and
+// b [B, Kb, H, W], of one type with weight [N, Ka + Kb] -> [B, N, H, W], channels-last. An
+// undefined b has no channels. Our kernel for two fields of bfloat16 on CUDA where can_mix()
+// (kernels.h) allows it, which rounds a result once; LibTorch's products, the second added to the
+// first, elsewhere.
+Tensor mix(const Tensor& a, const Tensor& b, const Tensor& weight);
+
 // Both ends of a network in a step of a rollout (kernels.h), without gradients. One kernel each
 // where it says so, elsewhere LibTorch's functions with the same bits.
 //

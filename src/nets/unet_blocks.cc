@@ -26,9 +26,6 @@ Tensor pad_to(const Tensor& x, std::int64_t dim, std::int64_t size) {
   return at::constant_pad_nd(x, pads);
 }
 
-// A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
-Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }
-
 }  // namespace
 
 Tensor growth_map() {
@@ -213,10 +210,7 @@ ops::InputLayout Convolution::input_layout(const at::TensorOptions& fields) cons
 }
 
 Tensor Convolution::mix(const Tensor& a, const Tensor& b) const {
-  const Tensor weight = weight_->as(a.scalar_type()).flatten(1);
-  Tensor sum = at::mm(as_rows(a), weight.narrow(1, 0, a.size(1)).t());
-  if (b.defined()) sum.addmm_(as_rows(b), weight.narrow(1, a.size(1), b.size(1)).t());
-  return sum.view({a.size(0), a.size(2), a.size(3), spec_.outputs}).permute({0, 3, 1, 2});
+  return ops::mix(a, b, weight_->as(a.scalar_type()).flatten(1));
 }
 
 NormActivation::NormActivation(std::int64_t channels, const UnetStyle& style)
