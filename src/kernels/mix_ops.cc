@@ -57,6 +57,10 @@ Tensor mix(const Tensor& a, const Tensor& b, const Tensor& weight) {
   expect_shape(a, {kAny, kAny, kAny, kAny}, "mix: a");
   if (b.defined()) expect_shape(b, {a.size(0), kAny, a.size(2), a.size(3)}, "mix: b");
   expect_shape(weight, {kAny, a.size(1) + (b.defined() ? b.size(1) : 0)}, "mix: weight");
+  for (const Tensor& t : {b, weight}) {
+    TORCH_CHECK(!t.defined() || (t.scalar_type() == a.scalar_type() && t.device() == a.device()),
+                "mix: a, b and weight must have one type and device");
+  }
   const Tensor out =
       b.defined() ? MixRows::apply(as_rows(a), as_rows(b), weight) : at::mm(as_rows(a), weight.t());
   return out.view({a.size(0), a.size(2), a.size(3), weight.size(0)}).permute({0, 3, 1, 2});

@@ -114,17 +114,22 @@ TEST(Mix, GivesGradientsToBothFieldsAndTheWeight) {
   });
 }
 
-TEST(Mix, ComputesOnlyTheGradientsThatAreWanted) {
-  const MixCase c = {64, 64, 64, true, 1, 5, 3};
+TEST(Mix, GivesTheGradientOfOneInputAlone) {
+  const MixCase c = {64, 64, 32, true, 1, 5, 3};
   for_each_kind([&](const at::Device& device, at::ScalarType type) {
     const MixInputs in(c);
-    const Tensor a = as_field(in.a, device, type).detach(), b = as_field(in.b, device, type);
-    const Tensor weight = in.weight.to(device, type);
-    ops::mix(a, b, weight).backward(in.grad.to(device, type));
-    EXPECT_FALSE(a.grad().defined());
-    EXPECT_FALSE(weight.grad().defined());
-    const Tensor of_b = in.weight.narrow(1, c.a, c.b);
-    expect_close(b.grad(), definition(of_b.t(), in.grad), type);
+    const Tensor grads[] = {
+        definition(in.weight.narrow(1, 0, c.a).t(), in.grad),
+        definition(in.weight.narrow(1, c.a, c.b).t(), in.grad),
+        at::einsum("bnhw,bkhw->nk", {in.grad, at::cat({in.a, in.b}, 1)}),
+    };
+    for (std::size_t i = 0; i < 3; ++i) {
+      Tensor inputs[] = {in.a.to(device, type), in.b.to(device, type), in.weight.to(device, type)};
+      inputs[i].requires_grad_();
+      ops::mix(inputs[0], inputs[1], inputs[2]).backward(in.grad.to(device, type));
+      ASSERT_TRUE(inputs[i].grad().defined()) << i;
+      expect_close(inputs[i].grad(), grads[i], type);
+    }
   });
 }
 
@@ -142,11 +147,16 @@ TEST(Mix, TakesOneFieldAndAnyLayout) {
   });
 }
 
-TEST(Mix, RefusesShapesThatDoNotFit) {
-  const MixInputs in({8, 8, 4, false, 2, 3, 5});
-  EXPECT_THROW(ops::mix(in.a, {}, in.weight), c10::Error);
-  EXPECT_THROW(ops::mix(in.a, in.b.narrow(2, 0, 2), in.weight), c10::Error);
-  EXPECT_THROW(ops::mix(in.a, in.b, in.weight.narrow(1, 0, 15)), c10::Error);
+TEST(Mix, RefusesWhatDoesNotFit) {
+  for_each_kind([](const at::Device& device, at::ScalarType type) {
+    const MixInputs in({64, 64, 32, true, 2, 3, 5});
+    const Tensor a = in.a.to(device, type), b = in.b.to(device, type);
+    const Tensor weight = in.weight.to(device, type);
+    EXPECT_THROW(ops::mix(a, {}, weight), c10::Error);
+    EXPECT_THROW(ops::mix(a, b.narrow(2, 0, 2), weight), c10::Error);
+    EXPECT_THROW(ops::mix(a.narrow(1, 0, 63), b, weight), c10::Error);
+    EXPECT_THROW(ops::mix(a, b, weight.to(at::kDouble)), c10::Error);
+  });
 }
 
 #ifdef SLIFT_WITH_CUDA

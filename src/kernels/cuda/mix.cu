@@ -20,6 +20,8 @@ constexpr int kMixTileBytes = 32 * 1024;  // rows of a and b side by side
 constexpr int kMixStages = 3;             // tiles in shared memory: one in use, the others coming
 constexpr int kMixStrip = 32;             // rows and columns that a warp computes at once
 constexpr int kMixPack = kPackSize<BFloat16>;
+template <int K>
+constexpr int kMixRows = kMixTileBytes / (K * static_cast<int>(sizeof(BFloat16)));  // of a tile
 
 // sums [16, 8] += w [16, 16] x [8, 16]^T. Lane 4 g + q holds words q and q + 4, of two numbers
 // each, of rows g (w0, w2) and g + 8 (w1, w3) of w and of row g of x, and columns 2 q and 2 q + 1
@@ -39,7 +41,7 @@ __device__ void multiply_add(float (&sums)[4], const unsigned (&w)[4], unsigned 
 // lie in registers, and it ends with 4 outputs side by side.
 template <int K>
 __global__ void __launch_bounds__(kMixThreads, kMixBlocksAtOnce) mix_tiles(MixArgs args) {
-  constexpr int kRowPacks = K / kMixPack, kRows = kMixTileBytes / (K * 2), kSteps = K / 32;
+  constexpr int kRowPacks = K / kMixPack, kRows = kMixRows<K>, kSteps = K / 32;
   constexpr int kTilePacks = kRows * kRowPacks, kRowsAtOnce = kMixThreads / kRowPacks;
   static_assert(kRows % kMixStrip == 0 && kRowsAtOnce % 2 == 0);
   extern __shared__ uint4 mix_tile_memory[];
@@ -136,12 +138,12 @@ __global__ void __launch_bounds__(kMixThreads, kMixBlocksAtOnce) mix_tiles(MixAr
 
 template <int K>
 void launch_mix(const MixArgs& args, cudaStream_t stream) {
-  constexpr int kBytes = kMixStages * kMixTileBytes, kRows = kMixTileBytes / (K * 2);
+  constexpr int kBytes = kMixStages * kMixTileBytes;
   int device = 0, processors = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
   cudaFuncSetAttribute(mix_tiles<K>, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes);
-  const std::int64_t tiles = (args.rows + kRows - 1) / kRows;
+  const std::int64_t tiles = (args.rows + kMixRows<K> - 1) / kMixRows<K>;
   const auto blocks =
       static_cast<unsigned>(std::min<std::int64_t>(tiles, kMixBlocksAtOnce * processors));
   mix_tiles<K><<<blocks, kMixThreads, kBytes, stream>>>(args);
