@@ -5,6 +5,7 @@
 #include "tensor/shapes.h"
 #ifdef SLIFT_WITH_CUDNN
 #include "kernels/cuda/convolution.h"
+#include "kernels/cuda/thin_convolution.h"
 #endif
 
 namespace slift::ops {
@@ -20,6 +21,9 @@ using kernels::cuda::ConvShape;
 
 void run(const kernels::cuda::ConvProblem& problem, const ConvOperands& operands,
          const at::TensorOptions& options) {
+  if (kernels::cuda::can_convolve_thin(problem)) {
+    return kernels::cuda::convolve_thin(problem, operands, current_stream());
+  }
   const kernels::cuda::ConvPlan& plan =
       kernels::cuda::tuned_plan(problem, operands, current_stream());
   const Tensor workspace = at::empty({plan.workspace_bytes()}, options.dtype(at::kByte));
