@@ -33,7 +33,7 @@ constexpr ConvCase kConvCases[] = {
     {"48 to 8", 3, 48, 8, 20, 33, 3, 1, 0, false, false},
     {"8 to 8", 2, 8, 8, 3, 5, 3, 1, 1, true, false},
     {"16 to 8, one cell", 2, 16, 8, 1, 1, 3, 1, 1, true, false},
-    {"16 to 128", 2, 16, 128, 11, 35, 3, 1, 1, true, false},
+    {"16 to 128", 2, 16, 128, 5, 19, 3, 1, 1, true, false},
     {"16 to 128, no border", 1, 16, 128, 7, 18, 3, 1, 0, false, false},
     {"16 to 48", 3, 16, 48, 20, 17, 3, 1, 1, true, false},
 };
