@@ -32,6 +32,8 @@ constexpr int kSliceStages = 4;
 // From few, that is 16 inputs.
 constexpr int kFewInputs = 16;
 constexpr int kWarpColumns = 16;
+constexpr int kRowPacks = (kWarpColumns + 2) * 2;  // of 8 channels, of x
+constexpr int kRowStages = 8;
 constexpr int kWarpOutputs = 32;
 constexpr int kWarpTiles = kWarpOutputs / 8;
 
@@ -82,13 +84,24 @@ __device__ void multiply_add(const uint4& cells, uint2 weights, float (&sums)[4]
       : "r"(cells.x), "r"(cells.y), "r"(cells.z), "r"(cells.w), "r"(weights.x), "r"(weights.y));
 }
 
-// Starts copying 16 bytes to shared memory; zeros, and nothing is read, if not `wanted`.
-__device__ void start_copy(const void* from, uint4* to, bool wanted) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
-               :
-               : "r"(static_cast<unsigned>(__cvta_generic_to_shared(to))), "l"(from),
-                 "r"(wanted ? 16 : 0)
-               : "memory");
+// Starts copying 16 bytes to shared memory; zeros, and nothing is read, if not `wanted`. What other
+// warps of the block copy as well should be kept near. The second-level cache is told to read on to
+// the next multiple of 256 bytes: memory is slow at less.
+template <bool kKeep>
+__device__ void start_copy(const BFloat16* from, uint4* to, bool wanted) {
+  const auto where = static_cast<unsigned>(__cvta_generic_to_shared(to));
+  const int bytes = wanted ? 16 : 0;
+  if constexpr (kKeep) {
+    asm volatile("cp.async.ca.shared.global.L2::256B [%0], [%1], 16, %2;"
+                 :
+                 : "r"(where), "l"(from), "r"(bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;"
+                 :
+                 : "r"(where), "l"(from), "r"(bytes)
+                 : "memory");
+  }
 }
 __device__ void close_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
 template <int kOpen>
@@ -112,27 +125,27 @@ class SliceRing {
       const bool inside = column + 8 * e >= 0 && column + 8 * e < work.width;
       columns_inside_ |= static_cast<unsigned>(inside) << e;
     }
-    for (int i = 0; i < kSliceStages - 1; ++i) start_next();
+    for (int stage = 0; stage < kSliceStages - 1; ++stage) start_next(stage);
   }
 
   // The next slice: cells 8 e + g, channels 8 t to 8 t + 7.
   __device__ void take(uint4 (&cells)[kSliceEights]) {
     await_copies<kSliceStages - 2>();
-    for (int e = 0; e < kSliceEights; ++e) cells[e] = ring_[(taken_ * kSliceEights + e) * 32];
-    taken_ = (taken_ + 1) % kSliceStages;
-    start_next();
+    for (int e = 0; e < kSliceEights; ++e) cells[e] = ring_[(stage_ * kSliceEights + e) * 32];
+    start_next((stage_ + kSliceStages - 1) % kSliceStages);  // taken before this one
+    stage_ = (stage_ + 1) % kSliceStages;
   }
 
  private:
-  __device__ void start_next() {
+  __device__ void start_next(int stage) {
     if (row_ < end_row_) {
-      const bool inside = row_ >= 0 && row_ < work_.height && channel_ < work_.inputs;
+      const bool row_inside = row_ >= 0 && row_ < work_.height && channel_ < work_.inputs;
+      const unsigned inside = row_inside ? columns_inside_ : 0;
+      const BFloat16* from = from_ + channel_;
       for (int e = 0; e < kSliceEights; ++e) {
-        start_copy(from_ + 8 * e * work_.inputs + channel_,
-                   ring_ + (started_ * kSliceEights + e) * 32,
-                   inside && (columns_inside_ >> e & 1) != 0);
+        start_copy<false>(from, ring_ + (stage * kSliceEights + e) * 32, (inside >> e & 1) != 0);
+        from += 8 * work_.inputs;
       }
-      started_ = (started_ + 1) % kSliceStages;
       channel_ += kSliceChannels;
       if (channel_ - first_channel_ >= work_.inputs) {
         channel_ = first_channel_;
@@ -147,20 +160,63 @@ class SliceRing {
   uint4* const ring_;
   const BFloat16* from_;  // cell g and channel 0 of the row that comes next, possibly outside x
   int row_, end_row_, channel_, first_channel_;
-  int started_ = 0, taken_ = 0;
+  int stage_ = 0;
   unsigned columns_inside_ = 0;  // bit e: cell 8 e + g
 };
+
+// Of a row of y, by the columns of the taps; outputs 2 t and 2 t + 1 of cell 8 e + g of x are at
+// [e / 2][e % 2 * 2] and behind.
+using Sums = float[3][kSliceEights / 2][4];
+
+// Of one row of taps. Half of the channels for all sums, then the other half, so that no product
+// waits for the one before.
+__device__ __forceinline__ void add_products(const uint4 (&cells)[kSliceEights],
+                                             const uint4* weights, Sums& sums) {
+  uint4 w[3];
+  for (int x = 0; x < 3; ++x) w[x] = weights[x * 32];
+  for (int x = 0; x < 3; ++x) {
+    for (int f = 0; f < kSliceEights / 2; ++f) {
+      const uint4 &upper = cells[2 * f], &lower = cells[2 * f + 1];
+      multiply_add({upper.x, lower.x, upper.y, lower.y}, {w[x].x, w[x].y}, sums[x][f]);
+    }
+  }
+  for (int x = 0; x < 3; ++x) {
+    for (int f = 0; f < kSliceEights / 2; ++f) {
+      const uint4 &upper = cells[2 * f], &lower = cells[2 * f + 1];
+      multiply_add({upper.z, lower.z, upper.w, lower.w}, {w[x].z, w[x].w}, sums[x][f]);
+    }
+  }
+}
+
+// Cell n of y, all but the last two: the sum of cells n, n + 1 and n + 2 of the three columns.
+__device__ __forceinline__ void add_columns(const Sums& sums, int lane,
+                                            float (&totals)[kSliceEights][2]) {
+  float second[kSliceEights + 1][2] = {}, third[kSliceEights + 1][2] = {};
+  for (int e = 0; e < kSliceEights; ++e) {
+    for (int i = 0; i < 2; ++i) {
+      second[e][i] = __shfl_sync(~0u, sums[1][e / 2][e % 2 * 2 + i], lane + 4);
+      third[e][i] = __shfl_sync(~0u, sums[2][e / 2][e % 2 * 2 + i], lane + 8);
+    }
+  }
+  const int g = lane / 4;
+  for (int e = 0; e < kSliceEights; ++e) {
+    for (int i = 0; i < 2; ++i) {
+      totals[e][i] = sums[0][e / 2][e % 2 * 2 + i] + (g < 7 ? second[e][i] : second[e + 1][i]) +
+                     (g < 6 ? third[e][i] : third[e + 1][i]);
+    }
+  }
+}
 
 // A row of x belongs to three rows of y, and a column to three columns. The sums of all nine are
 // kept apart, so that every value is multiplied where it lies; the three columns of a row of y meet
 // when it is complete.
-//   shared memory: w as [9 taps][slices][32 lanes], the rings as [4 warps][stages][4][32 lanes]
+//   shared memory: w as [slices][9 taps][32 lanes], the rings as [4 warps][stages][4][32 lanes]
 __global__ void __launch_bounds__(kThinThreads, kThinBlocks) convolve_to_few(ThinWork work) {
   extern __shared__ uint4 shared[];
   const int slices = (work.inputs + kSliceChannels - 1) / kSliceChannels;
   for (int i = static_cast<int>(threadIdx.x); i < kTaps * slices * 32; i += kThinThreads) {
-    const int output = i % 32 / 4, tap = i / 32 / slices;
-    const int channel = i / 32 % slices * kSliceChannels + i % 4 * 8;
+    const int output = i % 32 / 4, tap = i / 32 % kTaps;
+    const int channel = i / 32 / kTaps * kSliceChannels + i % 4 * 8;
     const BFloat16* const from = work.w + (output * kTaps + tap) * work.inputs + channel;
     shared[i] = channel < work.inputs ? __ldg(reinterpret_cast<const uint4*>(from)) : uint4{};
   }
@@ -178,65 +234,35 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) convolve_to_few(Thi
     const ThinPiece piece(work, begin, warp.end);
     begin += piece.rows;
     SliceRing coming(work, warp, piece, ring);
-    // Of the rows of y that this row of x ends, continues and begins, and of the tap's columns; of
-    // cells 8 e + g the outputs 2 t and 2 t + 1 at [e / 2][e % 2 * 2 ...].
-    float sums[3][3][kSliceEights / 2][4] = {};
-    for (int row = 0; row < piece.rows + 2; ++row) {
-      for (int slice = 0; slice < slices; ++slice) {
-        uint4 cells[kSliceEights];
-        coming.take(cells);
+    Sums sums[3] = {};
+    for (int row = 0; row < piece.rows + 2; row += 3) {
 #pragma unroll
-        for (int y = 0; y < 3; ++y) {
-          uint4 w[3];
-          for (int x = 0; x < 3; ++x) {
-            w[x] = shared[((3 * y + x) * slices + slice) * 32 + warp.lane];
-          }
-          // Half of the channels for all sums, then the other, so that none waits for the last.
-          for (int x = 0; x < 3; ++x) {
-            for (int f = 0; f < kSliceEights / 2; ++f) {
-              const uint4 &upper = cells[2 * f], &lower = cells[2 * f + 1];
-              multiply_add({upper.x, lower.x, upper.y, lower.y}, {w[x].x, w[x].y},
-                           sums[2 - y][x][f]);
+      for (int i = 0; i < 3; ++i) {  // so that sums need not be moved
+        if (row + i == piece.rows + 2) break;
+        Sums& ended = sums[i];
+        for (int slice = 0; slice < slices; ++slice) {
+          uint4 cells[kSliceEights];
+          coming.take(cells);
+          const uint4* const weights = shared + slice * kTaps * 32 + warp.lane;
+          add_products(cells, weights, sums[(i + 2) % 3]);
+          add_products(cells, weights + 3 * 32, sums[(i + 1) % 3]);
+          add_products(cells, weights + 6 * 32, ended);
+        }
+        if (row + i >= 2) {
+          float row_of_y[kSliceEights][2];
+          add_columns(ended, warp.lane, row_of_y);
+          BFloat16* const to = piece.y + (row + i - 2) * work.out_width * kFewOutputs + 2 * t;
+          for (int e = 0; e < kSliceEights; ++e) {
+            const int cell = 8 * e + g, column = first_column + cell;
+            if (cell < kSliceColumns && column < work.out_width) {
+              from_floats(row_of_y[e][0] + bias[0], row_of_y[e][1] + bias[1],
+                          to + column * kFewOutputs);
             }
           }
-          for (int x = 0; x < 3; ++x) {
-            for (int f = 0; f < kSliceEights / 2; ++f) {
-              const uint4 &upper = cells[2 * f], &lower = cells[2 * f + 1];
-              multiply_add({upper.z, lower.z, upper.w, lower.w}, {w[x].z, w[x].w},
-                           sums[2 - y][x][f]);
-            }
-          }
         }
-      }
-      if (row >= 2) {
-        // Cell n of y is cell n of the first column, n + 1 of the second and n + 2 of the third.
-        float second[kSliceEights + 1][2] = {}, third[kSliceEights + 1][2] = {};
-        for (int e = 0; e < kSliceEights; ++e) {
-          for (int i = 0; i < 2; ++i) {
-            second[e][i] = __shfl_sync(~0u, sums[0][1][e / 2][e % 2 * 2 + i], warp.lane + 4);
-            third[e][i] = __shfl_sync(~0u, sums[0][2][e / 2][e % 2 * 2 + i], warp.lane + 8);
-          }
-        }
-        for (int e = 0; e < kSliceEights; ++e) {
-          float total[2];
-          for (int i = 0; i < 2; ++i) {
-            total[i] = bias[i] + sums[0][0][e / 2][e % 2 * 2 + i] +
-                       (g < 7 ? second[e][i] : second[e + 1][i]) +
-                       (g < 6 ? third[e][i] : third[e + 1][i]);
-          }
-          const int cell = 8 * e + g, column = first_column + cell;
-          if (cell < kSliceColumns && column < work.out_width) {
-            from_floats(total[0], total[1],
-                        piece.y + ((row - 2) * work.out_width + column) * kFewOutputs + 2 * t);
-          }
-        }
-      }
-      for (int x = 0; x < 3; ++x) {
-        for (int f = 0; f < kSliceEights / 2; ++f) {
-          for (int i = 0; i < 4; ++i) {
-            sums[0][x][f][i] = sums[1][x][f][i];
-            sums[1][x][f][i] = sums[2][x][f][i];
-            sums[2][x][f][i] = 0;
+        for (auto& column : ended) {
+          for (auto& tile : column) {
+            for (float& sum : tile) sum = 0;
           }
         }
       }
@@ -244,9 +270,67 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) convolve_to_few(Thi
   }
 }
 
+// Rows of x of 16 channels, the cells of a strip and one on each side, on their way to registers.
+class RowRing {
+ public:
+  // `ring` is the warp's, [kRowStages][kRowPacks].
+  __device__ RowRing(const ThinWork& work, const ThinWarp& warp, const ThinPiece& piece,
+                     uint4* ring)
+      : work_(work), ring_(ring), lane_(warp.lane), row_(piece.first - work.border) {
+    const int column = warp.strip * kWarpColumns - work.border;
+    for (int i = 0; i < 2; ++i) {
+      const int of_pack = column + (lane_ + 32 * i) / 2;
+      inside_[i] = of_pack >= 0 && of_pack < work.width;
+    }
+    from_ =
+        piece.x + (static_cast<std::int64_t>(row_) * work.width + column) * kFewInputs + lane_ * 8;
+    end_row_ = row_ + piece.rows + 2;
+    __syncwarp();  // until all have read what an earlier ring left here
+    for (int stage = 0; stage < kRowStages - 1; ++stage) start_next(stage);
+  }
+
+  // The next row as the columns of the taps see it; nothing of use after the last.
+  __device__ void take(uint4 (&columns)[3]) {
+    await_copies<kRowStages - 2>();
+    __syncwarp();  // the others' copies are there, and they have read what the next one replaces
+    start_next((stage_ + kRowStages - 1) % kRowStages);
+    const auto* const cells = reinterpret_cast<const uint2*>(ring_ + stage_ * kRowPacks) + lane_;
+    for (int x = 0; x < 3; ++x) {
+      const uint2 upper = cells[x * 4], lower = cells[(x + 8) * 4];
+      columns[x] = {upper.x, lower.x, upper.y, lower.y};
+    }
+    stage_ = (stage_ + 1) % kRowStages;
+  }
+
+ private:
+  __device__ void start_next(int stage) {
+    if (row_ < end_row_) {
+      const bool row_inside = row_ >= 0 && row_ < work_.height;
+      uint4* const to = ring_ + stage * kRowPacks + lane_;
+      start_copy<true>(from_, to, row_inside && inside_[0]);
+      if (lane_ < kRowPacks - 32) {
+        start_copy<true>(from_ + 32 * 8, to + 32, row_inside && inside_[1]);
+      }
+      from_ += work_.width * kFewInputs;
+      ++row_;
+    }
+    close_copies();
+  }
+
+  const ThinWork& work_;
+  uint4* const ring_;
+  const BFloat16* from_;  // the lane's first pack, of two at most, of the row that comes next,
+                          // possibly outside x
+  const int lane_;
+  int row_, end_row_, stage_ = 0;
+  bool inside_[2];  // columns of its packs
+};
+
 // The weights of 32 outputs and three rows of x stay in registers. Column n of tile j is output
 // 8 (n / 2) + 2 j + n % 2 of the 32, so that a lane receives 8 that lie side by side.
 __global__ void __launch_bounds__(kThinThreads, kThinBlocks) convolve_from_few(ThinWork work) {
+  __shared__ uint4 rings[kThinWarps][kRowStages * kRowPacks];
+  __shared__ float2 biases[kThinWarps][kWarpOutputs / 2];
   const ThinWarp warp(work);
   if (warp.index >= work.warps) return;
   const int g = warp.lane / 4, t = warp.lane % 4;
@@ -261,43 +345,26 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) convolve_from_few(T
           output < work.outputs ? __ldg(reinterpret_cast<const uint2*>(from)) : uint2{};
     }
   }
-  float bias[8];
-  load(work.bias + first_output, bias, work.bias != nullptr && first_output < work.outputs);
-  bool wanted[2];               // whether cells g and g + 8 are in y
-  unsigned columns_inside = 0;  // bits 2 x, 2 x + 1: whether column x of the taps sees them in x
+  float2* const bias = biases[warp.index % kThinWarps];
+  if (warp.lane < kWarpOutputs / 2) {
+    const int output = warp.group * kWarpOutputs + 2 * warp.lane;
+    const bool has_bias = work.bias != nullptr && output < work.outputs;
+    bias[warp.lane] =
+        has_bias ? make_float2(to_float(work.bias[output]), to_float(work.bias[output + 1]))
+                 : float2{};
+  }
+  __syncwarp();
+  bool wanted[2];  // whether cells g and g + 8 are in y
   for (int half = 0; half < 2; ++half) {
-    const int column = first_column + 8 * half + g;
-    wanted[half] = column < work.out_width && first_output < work.outputs;
-    for (int x = 0; x < 3; ++x) {
-      const bool inside = column + x >= work.border && column + x - work.border < work.width;
-      columns_inside |= static_cast<unsigned>(inside) << (2 * x + half);
-    }
+    wanted[half] = first_column + 8 * half + g < work.out_width && first_output < work.outputs;
   }
 
   for (int begin = warp.first; begin < warp.end;) {
     const ThinPiece piece(work, begin, warp.end);
     begin += piece.rows;
-    int next_row = piece.first - work.border;
-    const BFloat16* next =
-        piece.x +
-        (static_cast<std::int64_t>(next_row) * work.width + first_column + g - work.border) *
-            kFewInputs +
-        4 * t;
-    uint4 seen[3][3];  // rows of x that the last, this and the next row of y share, by columns
-    const auto fetch = [&](uint4(&row)[3]) {
-      const unsigned inside = next_row >= 0 && next_row < work.height ? columns_inside : 0;
-      for (int x = 0; x < 3; ++x) {
-        const auto* const upper = reinterpret_cast<const unsigned*>(next + x * kFewInputs);
-        const auto* const lower = upper + 8 * kFewInputs / 2;
-        const bool upper_inside = (inside >> 2 * x & 1) != 0;
-        const bool lower_inside = (inside >> 2 * x & 2) != 0;
-        row[x] = {upper_inside ? __ldg(upper) : 0, lower_inside ? __ldg(lower) : 0,
-                  upper_inside ? __ldg(upper + 1) : 0, lower_inside ? __ldg(lower + 1) : 0};
-      }
-      ++next_row;
-      next += work.width * kFewInputs;
-    };
-    for (auto& row : seen) fetch(row);
+    RowRing coming(work, warp, piece, rings[warp.index % kThinWarps]);
+    uint4 seen[3][3];  // the rows of x that this row of y sees, by columns of the taps
+    for (auto& row : seen) coming.take(row);
     BFloat16* to = piece.y + (first_column + g) * work.outputs + first_output;
     for (int row = 0; row < piece.rows; row += 3) {
 #pragma unroll
@@ -305,14 +372,16 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) convolve_from_few(T
         if (row + i == piece.rows) break;
         float sums[kWarpTiles][4];
         for (int j = 0; j < kWarpTiles; ++j) {
-          for (int k = 0; k < 4; ++k) sums[j][k] = bias[2 * j + k % 2];
+          const float2 start = bias[kWarpTiles * t + j];
+          sums[j][0] = sums[j][2] = start.x;
+          sums[j][1] = sums[j][3] = start.y;
         }
         for (int tap = 0; tap < kTaps; ++tap) {
           auto& cells = seen[(i + tap / 3) % 3];
           for (int j = 0; j < kWarpTiles; ++j) {
             multiply_add(cells[tap % 3], weights[tap][j], sums[j]);
           }
-          if (tap == 2) fetch(cells);  // needed last by the next row, which is long after this
+          if (tap == 2) coming.take(cells);  // which are needed no longer
         }
         for (int half = 0; half < 2; ++half) {
           float values[8];
