@@ -7,6 +7,7 @@
 #include "tensor/shapes.h"
 #ifdef SLIFT_WITH_CUDNN
 #include "kernels/cuda/convolution.h"
+#include "kernels/cuda/thin_convolution.h"
 #include "kernels/side_stream.h"
 #endif
 
@@ -27,6 +28,9 @@ using ReadyKernel = std::function<void()>;
 
 ReadyKernel prepare(const kernels::cuda::ConvProblem& problem, const ConvOperands& operands,
                     const at::TensorOptions& options) {
+  if (kernels::cuda::can_convolve_thin(problem)) {
+    return [=] { kernels::cuda::convolve_thin(problem, operands, current_stream()); };
+  }
   const kernels::cuda::ConvPlan* plan =
       &kernels::cuda::tuned_plan(problem, operands, current_stream());
   const Tensor workspace = at::empty({plan->workspace_bytes()}, options.dtype(at::kByte));

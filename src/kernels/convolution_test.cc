@@ -27,6 +27,15 @@ constexpr ConvCase kConvCases[] = {
     {"2 x 2", 2, 16, 64, 6, 5, 2, 1, 1, true, false},
     {"many cells", 2, 8, 8, 50, 50, 3, 1, 1, true, true},
     {"many channels", 2, 128, 64, 8, 8, 3, 1, 1, true, true},
+    // By kernels of our own on CUDA (cuda/thin_convolution.h): a strip is 30 columns wide, or 16.
+    {"128 to 8", 2, 128, 8, 11, 35, 3, 1, 1, true, false},
+    {"128 to 8, no border", 1, 128, 8, 7, 32, 3, 1, 0, true, false},
+    {"48 to 8", 3, 48, 8, 20, 33, 3, 1, 0, false, false},
+    {"8 to 8", 2, 8, 8, 3, 5, 3, 1, 1, true, false},
+    {"16 to 8, one cell", 2, 16, 8, 1, 1, 3, 1, 1, true, false},
+    {"16 to 128", 2, 16, 128, 5, 19, 3, 1, 1, true, false},
+    {"16 to 128, no border", 1, 16, 128, 7, 18, 3, 1, 0, false, false},
+    {"16 to 48", 3, 16, 48, 20, 17, 3, 1, 1, true, false},
 };
 
 Tensor waves(const std::vector<std::int64_t>& shape, double rate) {
