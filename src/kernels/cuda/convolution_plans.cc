@@ -25,6 +25,8 @@ constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;
 constexpr std::size_t kMostCandidates = 64;  // cuDNN proposes the likely ones first
 constexpr std::int64_t kMostProposals = 256;
 constexpr int kFinalists = 3;
+// Plans whose first run takes so many ms have no other; the first loads the kernel as well.
+constexpr float kPatience = 10;
 constexpr float kShort = 0.03f;  // ms; cuDNN proposes less well for problems that take so little
 
 void check_cuda(cudaError_t error, const char* what) {
@@ -116,19 +118,21 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  // Milliseconds of one run, the least of `repeats`.
-  float time(const ConvPlan& plan, const ConvOperands& operands, int repeats, void* stream) {
+  // Milliseconds of one run, the least of `repeats` after a first one, or the first's if that was
+  // long and longer than `best`.
+  float time(const ConvPlan& plan, const ConvOperands& operands, int repeats, float best,
+             void* stream) {
     const auto queue = static_cast<cudaStream_t>(stream);
     float least = std::numeric_limits<float>::max();
-    plan.run(operands, workspace_, stream);
-    for (int i = 0; i < repeats; ++i) {
+    for (int i = 0; i <= repeats; ++i) {
       check_cuda(cudaEventRecord(begin_, queue), "cudaEventRecord");
       plan.run(operands, workspace_, stream);
       check_cuda(cudaEventRecord(end_, queue), "cudaEventRecord");
       check_cuda(cudaEventSynchronize(end_), "convolution");
       float ms = 0;
       check_cuda(cudaEventElapsedTime(&ms, begin_, end_), "cudaEventElapsedTime");
-      least = std::min(least, ms);
+      if (i == 0 && ms > std::max(kPatience, 3 * best)) return ms;
+      if (i > 0) least = std::min(least, ms);
     }
     return least;
   }
@@ -173,12 +177,14 @@ Timed tune(const ConvProblem& problem, const ConvOperands& operands, void* strea
   Timer timer;
   std::vector<Timed> timed;
   const auto faster = [](const Timed& a, const Timed& b) { return a.ms < b.ms; };
+  float best = std::numeric_limits<float>::max();
   const auto try_all = [&](const std::vector<ConvChoice>& choices) {
     for (const ConvChoice& choice : choices) {
       try {
         std::unique_ptr<ConvPlan> plan = make_plan(graph, choice);
         if (plan->workspace_bytes() > kMostWorkspace) continue;
-        const float ms = timer.time(*plan, operands, 2, stream);
+        const float ms = timer.time(*plan, operands, 2, best, stream);
+        best = std::min(best, ms);
         timed.push_back({ms, choice, std::move(plan)});
       } catch (const std::runtime_error&) {
         // Not supported on this GPU after all.
@@ -190,7 +196,7 @@ Timed tune(const ConvProblem& problem, const ConvOperands& operands, void* strea
   try_all(candidates(*graph));
   if (timed.front().ms < kShort) try_all(variations(timed.front().choice));
   if (timed.size() > kFinalists) timed.erase(timed.begin() + kFinalists, timed.end());
-  for (Timed& t : timed) t.ms = timer.time(*t.plan, operands, 10, stream);
+  for (Timed& t : timed) t.ms = timer.time(*t.plan, operands, 10, best, stream);
   return std::move(*std::min_element(timed.begin(), timed.end(), faster));
 }
 
