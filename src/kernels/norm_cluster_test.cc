@@ -251,8 +251,8 @@ TEST(NormCluster, BackwardFormsAgreeAndRepeatTheirBits) {
     for (const unsigned given : {0u, 1u, 2u, 7u, 11u, 15u}) {
       for (const bool border : {false, true}) {
         shape.border = border;
-        // The cluster rounds dloss/ds and the sum over a cell's images on their way.
-        expect_equal_gradients<kernels::BFloat16>(shape, at::kBFloat16, given, 2e-2, 1e-4);
+        // Both round the result, and the cluster dloss/ds on the way.
+        expect_equal_gradients<kernels::BFloat16>(shape, at::kBFloat16, given, 1.2e-2, 1e-4);
         if (plan_cluster_backward(shape, kBytesOfFloat)) {
           expect_equal_gradients<float>(shape, at::kFloat, given, 1e-5, 2e-5);
         }

@@ -86,8 +86,9 @@ __device__ GroupMap close_group(const NormInputs<T>& in, const ClusterPlace<N>& 
 }
 
 // The tiles hold x and dloss/dout, which becomes dloss/ds of half the activation's argument, s, as
-// the sums are taken. A thread reads what it has copied or written itself, but for the gradients of
-// cells at the edge, the sums over their images, which the block's threads share evenly.
+// the sums are taken. A thread reads what it has copied or written itself: no barrier. Cells at the
+// edge, whose dloss/dout is the sum over their images, are read from memory both times, in loops of
+// their own that share them evenly: what the tiles hold of them is not used.
 template <typename T, typename F, bool kBorder>
 __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
     norm_backward_in_cluster(NormInputs<T> in, const float* means, const float* rstds,
@@ -107,32 +108,27 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   auto* const x_tile = reinterpret_cast<Pack<T, N>*>(shared_memory) + place.pack;
   auto* const grad_tile = x_tile + plan.cells * place.packs;
 
+  // A thread has at most 32 cells: its rows, at least 4, fill 4/5 of the threads or more.
+  static_assert(kClusterBytes / 2 / 16 <= 32 * (kClusterThreads * 4 / 5));
+  unsigned edges = 0;                              // bit n: the thread's n-th cell is at the edge
   const int tile_step = place.rows * place.packs;  // from one of a thread's cells to the next
   {
+    unsigned bit = 1;
     const T* from = x.first + (place.first_cell + place.begin) * x.stride;
     const std::int64_t x_step = place.rows * x.stride;
     int at = place.begin * place.packs, i = place.begin;
 #pragma unroll 1
     for (int stage = 0; stage < kClusterStages; ++stage) {
-      for (const int end = place.stage_end(stage); i < end; i += place.rows) {
+      for (const int end = place.stage_end(stage); i < end; i += place.rows, bit <<= 1) {
         __pipeline_memcpy_async(x_tile + at, from, 16);
         const Spot<kBorder> spot(extent, place.first_cell + i);
-        if (spot.is_only) {
-          __pipeline_memcpy_async(grad_tile + at, grad_y + spot.place * channels, 16);
-        }
+        __pipeline_memcpy_async(grad_tile + at, grad_y + spot.place * channels, 16);
+        if (!spot.is_only) edges |= bit;
         at += tile_step;
         from += x_step;
       }
       __pipeline_commit();
     }
-  }
-  if constexpr (kBorder) {
-    place.for_each_edge(extent, [&](unsigned cell) {
-      float g[N];
-      load_edge_gradient(extent, grad_y, channels, cell, g);
-      grad_tile[(static_cast<int>(cell) - place.first_cell) * place.packs] = packed<N, T>(g);
-    });
-    __syncthreads();
   }
 
   // s = (x - centre) slope + offset; here and below x has no bias yet.
@@ -149,24 +145,52 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
     }
   }
 
+  // From x to x - centre, from dloss/dout to dloss/ds.
+  const auto through_activation = [&](float(&values)[N], float(&g)[N]) {
+    for (int k = 0; k < N; ++k) {
+      values[k] -= centre[k];
+      g[k] *= half_slope<T, F>(values[k] * slope[k] + offset[k]);
+    }
+  };
+  // Calls body(cell, x - centre, dloss/ds).
+  const auto for_each_edge_here = [&](const auto& body) {
+    if (!kBorder || place.row >= place.rows) return;
+    for_each_edge(extent, static_cast<unsigned>(place.rank), static_cast<unsigned>(plan.blocks),
+                  static_cast<unsigned>(place.row), static_cast<unsigned>(place.rows),
+                  [&](unsigned cell) {
+                    float values[N], g[N];
+                    load_edge_gradient(extent, grad_y, channels, cell, g);
+                    load(x.first + cell * x.stride, values);
+                    through_activation(values, g);
+                    body(cell, values, g);
+                  });
+  };
+
   {
     float thread_sums[kChannelSums][N] = {};
+    const auto add = [&](const float(&values)[N], const float(&g)[N]) {
+      for (int k = 0; k < N; ++k) {
+        thread_sums[0][k] += g[k];
+        thread_sums[1][k] += g[k] * values[k];
+        thread_sums[2][k] += values[k];
+      }
+    };
+    for_each_edge_here(
+        [&](unsigned, const float(&values)[N], const float(&g)[N]) { add(values, g); });
     int at = place.begin * place.packs, i = place.begin;
+    unsigned skip = edges;
 #pragma unroll 1
     for (int stage = 0; stage < kClusterStages; ++stage) {
       __pipeline_wait_prior(static_cast<std::size_t>(kClusterStages - 1 - stage));
 #pragma unroll 2
-      for (const int end = place.stage_end(stage); i < end; i += place.rows, at += tile_step) {
+      for (const int end = place.stage_end(stage); i < end;
+           i += place.rows, at += tile_step, skip >>= 1) {
+        if (kBorder && (skip & 1) != 0) continue;
         float values[N], g[N];
         unpack(x_tile[at], values);
         unpack(grad_tile[at], g);
-        for (int k = 0; k < N; ++k) {
-          values[k] -= centre[k];
-          g[k] *= half_slope<T, F>(values[k] * slope[k] + offset[k]);
-          thread_sums[0][k] += g[k];
-          thread_sums[1][k] += g[k] * values[k];
-          thread_sums[2][k] += values[k];
-        }
+        through_activation(values, g);
+        add(values, g);
         grad_tile[at] = packed<N, T>(g);
       }
     }
@@ -194,18 +218,27 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
   __syncthreads();
   cluster.barrier_arrive();  // this block has read the others' sums
 
-  // dloss/dx = slope dloss/ds + tilt x + level.
-  const float tilt = group_maps[place.group].tilt;
-  float level[N];
-  for (int k = 0; k < N; ++k) level[k] = group_maps[place.group].level - tilt * centre[k];
+  // dloss/dx = slope dloss/ds + tilt (x - centre) + level, and what arrives from elsewhere.
+  const GroupMap map = group_maps[place.group];
   const Column<T> grad_x = column(shape, grad.a, grad.b, place.sample, place.channel);
   const Column<const T> more = column(shape, arrivals.a, arrivals.b, place.sample, place.channel);
   const bool has_more = (place.channel < shape.channels_a ? arrivals.a : arrivals.b) != nullptr;
+  for_each_edge_here([&](unsigned cell, const float(&values)[N], float(&g)[N]) {
+    float elsewhere[N];
+    load(more.first + cell * more.stride, elsewhere, has_more);
+    for (int k = 0; k < N; ++k) {
+      g[k] = slope[k] * g[k] + (map.tilt * values[k] + map.level) + elsewhere[k];
+    }
+    store(g, grad_x.first + cell * grad_x.stride);
+  });
+  float level[N];  // of x as it lies in the tile
+  for (int k = 0; k < N; ++k) level[k] = map.level - map.tilt * centre[k];
   constexpr int kAtOnce = 4;  // loads on their way
   const std::int64_t more_step = place.rows * more.stride, grad_step = place.rows * grad_x.stride;
   const T* arrival = more.first + (place.first_cell + place.begin) * more.stride;
   T* to = grad_x.first + (place.first_cell + place.begin) * grad_x.stride;
   int at = place.begin * place.packs;
+  unsigned skip = edges;
   for (int first = place.begin; first < place.cells; first += kAtOnce * place.rows) {
     float elsewhere[kAtOnce][N];
 #pragma unroll
@@ -213,13 +246,14 @@ __global__ void __launch_bounds__(kClusterThreads, kClusterBlocksAtOnce)
       load(arrival, elsewhere[j], has_more && first + j * place.rows < place.cells);
     }
 #pragma unroll
-    for (int j = 0; j < kAtOnce; ++j, to += grad_step, at += tile_step) {
+    for (int j = 0; j < kAtOnce; ++j, to += grad_step, at += tile_step, skip >>= 1) {
       if (first + j * place.rows >= place.cells) break;
+      if (kBorder && (skip & 1) != 0) continue;
       float values[N], g[N];
       unpack(x_tile[at], values);
       unpack(grad_tile[at], g);
       for (int k = 0; k < N; ++k) {
-        g[k] = slope[k] * g[k] + (tilt * values[k] + level[k]) + elsewhere[j][k];
+        g[k] = slope[k] * g[k] + (map.tilt * values[k] + level[k]) + elsewhere[j][k];
       }
       store(g, to);
     }
