@@ -177,12 +177,12 @@ struct PackWindowArgs {
 
 // A window moved on by one state, in place: window[:, i] = window[:, i + 1], and the last one is
 // base + scale[c] net with `base` the last state before, or offset[c] if that is given. `net` is
-// the network's output, any layout whose cells lie evenly.
+// the network's output, any layout whose cells lie evenly: that of sample b, channel c and cell n
+// is at b sample_stride + c channel_stride + n cell_stride.
 template <typename T>
 struct PushStateArgs {
   WindowShape shape;
-  const T*
-      net;  // of sample b, channel c, cell y width + x: b sample_stride + c channel_stride + ...
+  const T* net;
   std::int64_t sample_stride, channel_stride, cell_stride;
   const float* offset;  // [C] or null
   const float* scale;   // [C]
