@@ -43,8 +43,8 @@ struct GroupMap {
 };
 
 // Closes group `g` of the cluster by one warp; see close_sums() of the CPU's kernel. cluster_sum(k,
-// c) is that of channel c of the cluster, and dloss/dh is half of dloss/ds. The first
-// block writes the parameters' gradients, the last that of the bias.
+// c) is that of channel c of the cluster, and dloss/dh is half of dloss/ds. The first block writes
+// the parameters' gradients, the last that of the bias.
 template <typename T, int N, typename ClusterSum>
 __device__ GroupMap close_group(const NormInputs<T>& in, const ClusterPlace<N>& place,
                                 bool is_last_block, int g, float rstd, const NormGradients<T>& grad,
@@ -78,8 +78,8 @@ __device__ GroupMap close_group(const NormInputs<T>& in, const ClusterPlace<N>& 
   if (is_last_block && in.bias != nullptr) {
     for_each_channel([&](int c, std::int64_t channel) {
       const float slope = rstd * in.scale[channel] * film_gain(in, place.sample, channel);
-      grad.bias[place.sample * channels + channel] = static_cast<float>(
-          slope * 0.5 * cluster_sum(0, c) + tilt * cluster_sum(2, c) + level * cells);
+      grad.bias[place.sample * channels + channel] =
+          slope * 0.5f * cluster_sum(0, c) + tilt * cluster_sum(2, c) + level * cells;
     });
   }
   return {level, tilt};
