@@ -54,7 +54,7 @@ void Prepared::renew(at::ScalarType type) {
   torch::NoGradGuard no_grad;
   if (type == at::kFloat) {
     kept_ = Tensor();
-  } else if (kept_.defined() && kept_.scalar_type() == type) {
+  } else if (keeps(type)) {
     kept_.copy_(make_(type));
   } else {
     kept_ = make_(type);
@@ -62,8 +62,7 @@ void Prepared::renew(at::ScalarType type) {
 }
 
 Tensor Prepared::as(at::ScalarType type) const {
-  const bool is_kept = kept_.defined() && kept_.scalar_type() == type;
-  return is_kept && !at::GradMode::is_enabled() ? kept_ : make_(type);
+  return keeps(type) && !at::GradMode::is_enabled() ? kept_ : make_(type);
 }
 
 std::shared_ptr<const Weight> Layer::add_weight(const std::string& name,
@@ -101,7 +100,7 @@ Tensor Linear::forward(const Tensor& x) const {
   return at::addmm(bias_->as(type), x, weight_->as(type).t());
 }
 
-FilmStack::FilmStack(const std::vector<std::shared_ptr<const Linear>>& layers) {
+FilmStack::FilmStack(const std::vector<std::shared_ptr<const Linear>>& layers) : layers_(layers) {
   const auto together = [&](Tensor (Linear::*part)(at::ScalarType) const) {
     return Prepared([layers, part](at::ScalarType type) {
       std::vector<Tensor> parts;
@@ -121,6 +120,11 @@ void FilmStack::renew_copies(at::ScalarType type) {
 
 std::vector<Tensor> FilmStack::forward(const Tensor& e) const {
   const at::ScalarType type = e.scalar_type();
+  if (!weight_.keeps(type)) {
+    std::vector<Tensor> films;
+    for (const auto& layer : layers_) films.push_back(layer->forward(e));
+    return films;
+  }
   return at::addmm(bias_.as(type), e, weight_.as(type).t())
       .to(at::promote_types(type, at::kFloat))
       .split_with_sizes(outputs_, 1);

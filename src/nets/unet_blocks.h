@@ -42,6 +42,7 @@ class Prepared {
       : make_(std::move(make)) {}
   // Brings what is kept up to date, in `type`; in float32 nothing is kept.
   void renew(at::ScalarType type);
+  bool keeps(at::ScalarType type) const { return kept_.defined() && kept_.scalar_type() == type; }
   // In `type`, as a function of the parameters; without gradients what is kept, if it has the type.
   Tensor as(at::ScalarType type) const;
 
@@ -84,18 +85,20 @@ class Linear : public Layer {
   std::shared_ptr<const Weight> weight_, bias_;
 };
 
-// The films of several blocks, linear layers that all take e, by one matrix product. The parameters
-// remain the layers' own.
+// The films of several blocks, linear layers that all take e, by one matrix product; in float32,
+// where no weights are kept side by side and joining them costs more than it saves, by one each.
+// The parameters remain the layers' own.
 class FilmStack {
  public:
   explicit FilmStack(const std::vector<std::shared_ptr<const Linear>>& layers);
   // After that of the layers.
   void renew_copies(at::ScalarType type);
-  // e [B, label_width] -> what each layer gives, [B, outputs]: columns of one matrix, in float32 if
-  // e is narrower.
+  // e [B, label_width] -> what each layer gives, [B, outputs]; of one product columns of one
+  // matrix, in float32 if e is narrower.
   std::vector<Tensor> forward(const Tensor& e) const;
 
  private:
+  std::vector<std::shared_ptr<const Linear>> layers_;
   std::vector<std::int64_t> outputs_;
   Prepared weight_, bias_;  // those of the layers, one below the other
 };
