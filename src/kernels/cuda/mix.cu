@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packs.h"
+#include "kernels/cuda/tensor_core.h"
 #include "kernels/kernels.h"
 
 namespace slift::kernels::cuda {
@@ -23,14 +24,9 @@ constexpr int kMixPack = kPackSize<BFloat16>;
 template <int K>
 constexpr int kMixRows = kMixTileBytes / (K * static_cast<int>(sizeof(BFloat16)));  // of a tile
 
-// sums [16, 8] += w [16, 16] x [8, 16]^T. Lane 4 g + q holds words q and q + 4, of two numbers
-// each, of rows g (w0, w2) and g + 8 (w1, w3) of w and of row g of x, and columns 2 q and 2 q + 1
-// of rows g (sums[0], sums[1]) and g + 8 (sums[2], sums[3]) of the sums.
-__device__ void multiply_add(float (&sums)[4], const unsigned (&w)[4], unsigned x0, unsigned x1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]), "r"(x0), "r"(x1));
+// Rows of w are those of the tensor cores' first matrix, rows of x those of the second.
+__device__ void multiply_rows(float (&sums)[4], const unsigned (&w)[4], unsigned x0, unsigned x1) {
+  multiply_add(sums, w[0], w[1], w[2], w[3], x0, x1);
 }
 
 // K = inputs_a + inputs_b. A tile is [kRows, K] in packs of 16 bytes; in odd rows, neighbouring
@@ -115,8 +111,8 @@ __global__ void __launch_bounds__(kMixThreads, kMixBlocksAtOnce) mix_tiles(MixAr
           const uint4 words = at[8 * part * kRowPacks];
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
-            multiply_add(sums[part][half], weight[step][0][half], words.x, words.y);
-            multiply_add(sums[part][half], weight[step][1][half], words.z, words.w);
+            multiply_rows(sums[part][half], weight[step][0][half], words.x, words.y);
+            multiply_rows(sums[part][half], weight[step][1][half], words.z, words.w);
           }
         }
       }

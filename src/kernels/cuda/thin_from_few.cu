@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) from_few(ThinWork w
         for (int tap = 0; tap < kTaps; ++tap) {
           auto& cells = seen[(i + tap / 3) % 3];
           for (int j = 0; j < kWarpTiles; ++j) {
-            multiply_add(cells[tap % 3], weights[tap][j], sums[j]);
+            multiply_cells(cells[tap % 3], weights[tap][j], sums[j]);
           }
           if (tap == 2) coming.take(cells);  // which are needed no longer
         }

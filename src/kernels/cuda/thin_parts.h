@@ -15,6 +15,7 @@
 
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/packs.h"
+#include "kernels/cuda/tensor_core.h"
 
 namespace slift::kernels::cuda {
 
@@ -66,11 +67,8 @@ struct ThinPiece {
 };
 
 // `cells` holds two channels of cell g, of g + 8, and the two others of both.
-inline __device__ void multiply_add(const uint4& cells, uint2 weights, float (&sums)[4]) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(cells.x), "r"(cells.y), "r"(cells.z), "r"(cells.w), "r"(weights.x), "r"(weights.y));
+inline __device__ void multiply_cells(const uint4& cells, uint2 weights, float (&sums)[4]) {
+  multiply_add(sums, cells.x, cells.y, cells.z, cells.w, weights.x, weights.y);
 }
 
 // Starts copying 16 bytes to shared memory; zeros, and nothing is read, if not `wanted`. What other

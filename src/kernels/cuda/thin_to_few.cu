@@ -79,13 +79,13 @@ __device__ __forceinline__ void add_products(const uint4 (&cells)[kSliceEights],
   for (int x = 0; x < 3; ++x) {
     for (int f = 0; f < kSliceEights / 2; ++f) {
       const uint4 &upper = cells[2 * f], &lower = cells[2 * f + 1];
-      multiply_add({upper.x, lower.x, upper.y, lower.y}, {w[x].x, w[x].y}, sums[x][f]);
+      multiply_cells({upper.x, lower.x, upper.y, lower.y}, {w[x].x, w[x].y}, sums[x][f]);
     }
   }
   for (int x = 0; x < 3; ++x) {
     for (int f = 0; f < kSliceEights / 2; ++f) {
       const uint4 &upper = cells[2 * f], &lower = cells[2 * f + 1];
-      multiply_add({upper.z, lower.z, upper.w, lower.w}, {w[x].z, w[x].w}, sums[x][f]);
+      multiply_cells({upper.z, lower.z, upper.w, lower.w}, {w[x].z, w[x].w}, sums[x][f]);
     }
   }
 }
