@@ -36,7 +36,7 @@ endif()
 
 if(SLIFT_CUDA)
   if(NOT CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 90)
+    set(CMAKE_CUDA_ARCHITECTURES 90a)
   endif()
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)

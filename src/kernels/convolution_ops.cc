@@ -8,6 +8,7 @@
 #ifdef SLIFT_WITH_CUDNN
 #include "kernels/cuda/convolution.h"
 #include "kernels/cuda/thin_convolution.h"
+#include "kernels/cuda/tile_convolution.h"
 #include "kernels/side_stream.h"
 #endif
 
@@ -20,13 +21,14 @@ constexpr auto kPacked = at::MemoryFormat::ChannelsLast;
 
 using kernels::cuda::ConvOperands;
 using kernels::cuda::ConvPass;
+using kernels::cuda::ConvProblem;
 using kernels::cuda::ConvShape;
 
 // A kernel that only has to be enqueued, on the current stream: all that can wait or allocate has
 // been done. It holds its workspace, but not its operands.
 using ReadyKernel = std::function<void()>;
 
-ReadyKernel prepare(const kernels::cuda::ConvProblem& problem, const ConvOperands& operands,
+ReadyKernel prepare(const ConvProblem& problem, const ConvOperands& operands,
                     const at::TensorOptions& options) {
   if (kernels::cuda::can_convolve_thin(problem)) {
     return [=] { kernels::cuda::convolve_thin(problem, operands, current_stream()); };
@@ -118,6 +120,27 @@ struct Convolve : torch::autograd::Function<Convolve> {
   }
 };
 
+// The convolution of args.mixed in the same sums, or nothing if no kernel does that.
+Tensor convolve_mixed(const Tensor& x, const ConvolutionArgs& args) {
+  const Tensor &a = args.mixed.a, &b = args.mixed.b;
+  ConvProblem problem{shape_of(x, args.weight, args.stride, args.border), ConvPass::kForward,
+                      /*residual=*/false, args.bias.defined()};
+  problem.mixed_a = a.size(1);
+  problem.mixed_b = b.defined() ? b.size(1) : 0;
+  if (!kernels::cuda::gpu_runs_tiles() || kernels::cuda::tilings(problem).empty()) return {};
+  const Tensor in = x.contiguous(kPacked), weight = args.weight.contiguous(kPacked);
+  const Tensor in_a = a.contiguous(kPacked), mixed_w = args.mixed.weight.contiguous();
+  const Tensor in_b = b.defined() ? b.contiguous(kPacked) : b;
+  const Tensor out = empty_result(problem.shape, x.options());
+  ConvOperands operands{in.data_ptr(), weight.data_ptr(), out.data_ptr()};
+  if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
+  operands.mixed_a = in_a.data_ptr();
+  if (b.defined()) operands.mixed_b = in_b.data_ptr();
+  operands.mixed_w = mixed_w.data_ptr();
+  prepare(problem, operands, x.options())();
+  return out;
+}
+
 #endif
 
 }  // namespace
@@ -134,6 +157,18 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
   expect_shape(x, {kAny, args.weight.size(1), kAny, kAny}, "convolution: x");
   TORCH_CHECK(args.weight.scalar_type() == x.scalar_type(),
               "convolution: the weight must have the type of x");
+  if (args.mixed.weight.defined()) {
+    TORCH_CHECK(!args.residual.defined(), "convolution: there is one residual or the other");
+#ifdef SLIFT_WITH_CUDNN
+    if (has_fused_convolution(x) && !at::GradMode::is_enabled()) {
+      if (const Tensor out = convolve_mixed(x, args); out.defined()) return out;
+    }
+#endif
+    ConvolutionArgs rest = args;
+    rest.residual = mix(args.mixed);
+    rest.mixed = {};
+    return convolution(x, rest);
+  }
 #ifdef SLIFT_WITH_CUDNN
   if (has_fused_convolution(x)) {
     const Tensor nothing = at::empty({0}, x.options());

@@ -53,7 +53,8 @@ struct MixRows : torch::autograd::Function<MixRows> {
 
 }  // namespace
 
-Tensor mix(const Tensor& a, const Tensor& b, const Tensor& weight) {
+Tensor mix(const MixArgs& args) {
+  const auto& [a, b, weight] = args;
   expect_shape(a, {kAny, kAny, kAny, kAny}, "mix: a");
   if (b.defined()) expect_shape(b, {a.size(0), kAny, a.size(2), a.size(3)}, "mix: b");
   expect_shape(weight, {kAny, a.size(1) + (b.defined() ? b.size(1) : 0)}, "mix: weight");

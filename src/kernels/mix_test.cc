@@ -80,8 +80,8 @@ TEST(Mix, WeighsTwoFieldsSideBySide) {
       SCOPED_TRACE(::testing::Message() << device << " " << type << " " << c.a << " + " << c.b);
       const MixInputs in(c);
       at::NoGradGuard no_grad;
-      const Tensor out = ops::mix(as_field(in.a, device, type), as_field(in.b, device, type),
-                                  in.weight.to(device, type));
+      const Tensor out = ops::mix(
+          {as_field(in.a, device, type), as_field(in.b, device, type), in.weight.to(device, type)});
       EXPECT_EQ(out.scalar_type(), type);
       EXPECT_TRUE(out.is_contiguous(at::MemoryFormat::ChannelsLast));
       const Tensor expected = definition(in.weight, at::cat({in.a, in.b}, 1));
@@ -102,7 +102,7 @@ TEST(Mix, GivesGradientsToBothFieldsAndTheWeight) {
       const MixInputs in(c);
       const Tensor a = as_field(in.a, device, type), b = as_field(in.b, device, type);
       const Tensor weight = as_leaf(in.weight, device, type);
-      ops::mix(a, b, weight).backward(in.grad.to(device, type));
+      ops::mix({a, b, weight}).backward(in.grad.to(device, type));
       const Tensor wide_a = as_leaf(in.a, at::kCPU, at::kDouble);
       const Tensor wide_b = as_leaf(in.b, at::kCPU, at::kDouble);
       const Tensor wide_weight = as_leaf(in.weight, at::kCPU, at::kDouble);
@@ -126,7 +126,7 @@ TEST(Mix, GivesTheGradientOfOneInputAlone) {
     for (std::size_t i = 0; i < 3; ++i) {
       Tensor inputs[] = {in.a.to(device, type), in.b.to(device, type), in.weight.to(device, type)};
       inputs[i].requires_grad_();
-      ops::mix(inputs[0], inputs[1], inputs[2]).backward(in.grad.to(device, type));
+      ops::mix({inputs[0], inputs[1], inputs[2]}).backward(in.grad.to(device, type));
       ASSERT_TRUE(inputs[i].grad().defined()) << i;
       expect_close(inputs[i].grad(), grads[i], type);
     }
@@ -138,10 +138,10 @@ TEST(Mix, TakesOneFieldAndAnyLayout) {
   for_each_kind([&](const at::Device& device, at::ScalarType type) {
     const MixInputs in(c);
     const Tensor a = in.a.to(device, type), weight = in.weight.to(device, type);  // row-major
-    const Tensor two = ops::mix(a, in.b.to(device, type), weight);
+    const Tensor two = ops::mix({a, in.b.to(device, type), weight});
     expect_close(two, definition(in.weight, at::cat({in.a, in.b}, 1)), type);
     const Tensor of_a = in.weight.narrow(1, 0, c.a);
-    const Tensor one = ops::mix(a, {}, weight.narrow(1, 0, c.a));
+    const Tensor one = ops::mix({a, {}, weight.narrow(1, 0, c.a)});
     EXPECT_TRUE(one.is_contiguous(at::MemoryFormat::ChannelsLast));
     expect_close(one, definition(of_a, in.a), type);
   });
@@ -152,10 +152,10 @@ TEST(Mix, RefusesWhatDoesNotFit) {
     const MixInputs in({64, 64, 32, true, 2, 3, 5});
     const Tensor a = in.a.to(device, type), b = in.b.to(device, type);
     const Tensor weight = in.weight.to(device, type);
-    EXPECT_THROW(ops::mix(a, {}, weight), c10::Error);
-    EXPECT_THROW(ops::mix(a, b.narrow(2, 0, 2), weight), c10::Error);
-    EXPECT_THROW(ops::mix(a.narrow(1, 0, 63), b, weight), c10::Error);
-    EXPECT_THROW(ops::mix(a, b, weight.to(at::kDouble)), c10::Error);
+    EXPECT_THROW(ops::mix({a, {}, weight}), c10::Error);
+    EXPECT_THROW(ops::mix({a, b.narrow(2, 0, 2), weight}), c10::Error);
+    EXPECT_THROW(ops::mix({a.narrow(1, 0, 63), b, weight}), c10::Error);
+    EXPECT_THROW(ops::mix({a, b, weight.to(at::kDouble)}), c10::Error);
   });
 }
 

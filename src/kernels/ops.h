@@ -58,10 +58,17 @@ Normed norm_activation(const NormArgs& args);
 // elsewhere.
 Tensor pad_circular(const Tensor& x);
 
+// A 1 x 1 convolution of a and b side by side: a [B, Ka, H, W] and b [B, Kb, H, W], of one type
+// with weight [N, Ka + Kb]. An undefined b has no channels.
+struct MixArgs {
+  Tensor a, b, weight;
+};
+
 struct ConvolutionArgs {
   Tensor weight;         // [outputs, inputs, k, k] in the type of x, as is its gradient
   Tensor bias = {};      // [outputs] in the type of x, or undefined
   Tensor residual = {};  // added to the result, of its shape and type; or undefined
+  MixArgs mixed = {};    // mix(mixed) is added instead, if it is defined
   std::int64_t stride = 1;
   std::int64_t border = 0;  // cells of zeros around x
 };
@@ -79,12 +86,10 @@ inline bool has_fused_convolution(const Tensor& x) { return has_fused_convolutio
 // bfloat16, LibTorch's copies elsewhere.
 Tensor interleave(const Tensor& y);
 
-// A 1 x 1 convolution of a and b side by side, without the copy, with autograd: a [B, Ka, H, W] and
-// b [B, Kb, H, W], of one type with weight [N, Ka + Kb] -> [B, N, H, W], channels-last. An
-// undefined b has no channels. Our kernel for two fields of bfloat16 on CUDA where can_mix()
-// (kernels.h) allows it, which rounds a result once; LibTorch's products, the second added to the
-// first, elsewhere.
-Tensor mix(const Tensor& a, const Tensor& b, const Tensor& weight);
+// [B, N, H, W], channels-last, without a copy of a beside b, with autograd. Our kernel for two
+// fields of bfloat16 on CUDA where can_mix() (kernels.h) allows it, which rounds a result once;
+// LibTorch's products, the second added to the first, elsewhere.
+Tensor mix(const MixArgs& args);
 
 // Both ends of a network in a step of a rollout (kernels.h), without gradients. One kernel each
 // where it says so, elsewhere LibTorch's functions with the same bits.

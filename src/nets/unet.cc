@@ -162,7 +162,7 @@ void Unet::advance_impl(const Tensor& window, const Tensor& label, const Scales&
   const at::ScalarType type = compute_type();
   const Tensor input = ops::pack_window(window, scales.mean, scales.std,
                                         stem_->input_layout(window.options().dtype(type)));
-  const Tensor stem = stem_->forward_bordered(input, stem_->bias(type));
+  const Tensor stem = stem_->forward_bordered(input, {stem_->bias(type)});
   ops::push_state(window, after_stem(stem, label.to(type)), scales.offset, scales.scale);
 }
 
@@ -187,7 +187,7 @@ Tensor Unet::after_stem(const Tensor& stem, const Tensor& label) const {
     x = grow_[i - 1]->forward(x);
   }
   x = merge_->forward(smooth_->forward(x), stem, film[merge_.get()]);
-  return head_->forward_bordered(head_norm_->forward(x).out, head_->bias(x.scalar_type()));
+  return head_->forward_bordered(head_norm_->forward(x).out, {head_->bias(x.scalar_type())});
 }
 
 }  // namespace slift

@@ -176,23 +176,24 @@ void Convolution::renew_copies(at::ScalarType type) {
 Tensor Convolution::forward(const Tensor& x) const {
   if (spec_.grows && !ops::has_fused_convolution(x)) {
     const Tensor grown = at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
-    return forward_bordered(circular_ ? ops::pad_circular(grown) : grown, bias(x.scalar_type()));
+    return forward_bordered(circular_ ? ops::pad_circular(grown) : grown, {bias(x.scalar_type())});
   }
-  return forward_bordered(circular_ ? ops::pad_circular(x) : x, bias(x.scalar_type()));
+  return forward_bordered(circular_ ? ops::pad_circular(x) : x, {bias(x.scalar_type())});
 }
 
-Tensor Convolution::forward_bordered(const Tensor& x, const Tensor& bias,
-                                     const Tensor& residual) const {
+Tensor Convolution::forward_bordered(const Tensor& x, const Addends& addends) const {
+  const auto& [bias, residual, mixed] = addends;
   if (x.scalar_type() == at::kByte) {
     return ops::convolution_fp8(x, {.weight = fp8_weight_,
                                     .scale = fp8_scale_,
                                     .bias = bias,
-                                    .residual = residual,
+                                    .residual = mixed.weight.defined() ? ops::mix(mixed) : residual,
                                     .border = circular_ ? 0 : spec_.kernel / 2});
   }
   ops::ConvolutionArgs args{.weight = {},
                             .bias = bias,
                             .residual = residual,
+                            .mixed = mixed,
                             .stride = spec_.stride,
                             .border = circular_ ? 0 : spec_.kernel / 2};
   if (!ops::has_fused_convolution(x) || !needs_preparation()) {
@@ -213,8 +214,8 @@ ops::InputLayout Convolution::input_layout(const at::TensorOptions& fields) cons
           ops::has_fused_convolution(fields) ? padded(spec_.inputs) : spec_.inputs, circular_};
 }
 
-Tensor Convolution::mix(const Tensor& a, const Tensor& b) const {
-  return ops::mix(a, b, weight_->as(a.scalar_type()).flatten(1));
+ops::MixArgs Convolution::mixing(const Tensor& a, const Tensor& b) const {
+  return {a, b, weight_->as(a.scalar_type()).flatten(1)};
 }
 
 NormActivation::NormActivation(std::int64_t channels, const UnetStyle& style)
@@ -284,8 +285,9 @@ Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& film) c
   // The second norm adds the first convolution's bias, so that it costs no pass of its own.
   const Tensor h = conv1_->forward_bordered(first.out, {});
   const Tensor normed = norm2_->forward(h, {}, film, conv1_->bias_parameter()).out;
-  if (!shortcut_) return conv2_->forward_bordered(normed, conv2_->bias(type), first.a);
-  return conv2_->forward_bordered(normed, output_bias_.as(type), shortcut_->mix(first.a, first.b));
+  if (!shortcut_) return conv2_->forward_bordered(normed, {conv2_->bias(type), first.a});
+  return conv2_->forward_bordered(
+      normed, {.bias = output_bias_.as(type), .mixed = shortcut_->mixing(first.a, first.b)});
 }
 
 void Block::begin_calibration() {

@@ -126,13 +126,18 @@ class Convolution : public Layer {
   void renew_copies(at::ScalarType type) override;
 
   Tensor forward(const Tensor& x) const;
-  // The same of x as NormActivation leaves it, with its border if the net is circular, plus
-  // `residual`. `bias` stands in for the convolution's own; undefined, there is none.
-  Tensor forward_bordered(const Tensor& x, const Tensor& bias, const Tensor& residual = {}) const;
+  // What is added to the weighted sums; undefined ones are not.
+  struct Addends {
+    Tensor bias = {};         // stands in for the convolution's own
+    Tensor residual = {};     // a field, or
+    ops::MixArgs mixed = {};  // what another convolution's mixing() gives
+  };
+  // The same of x as NormActivation leaves it, with its border if the net is circular.
+  Tensor forward_bordered(const Tensor& x, const Addends& addends) const;
   // How forward_bordered() takes fields of this type and device without a copy of them.
   ops::InputLayout input_layout(const at::TensorOptions& fields) const;
   // Of a 1 x 1 convolution: concat(a, b) weighted, without the bias and without the concatenation.
-  Tensor mix(const Tensor& a, const Tensor& b) const;
+  ops::MixArgs mixing(const Tensor& a, const Tensor& b) const;
 
   Tensor bias(at::ScalarType type) const { return bias_->as(type); }
   const Tensor& bias_parameter() const { return bias_->parameter; }

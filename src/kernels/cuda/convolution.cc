@@ -114,11 +114,13 @@ std::vector<Term> terms_of(const ConvProblem& problem, const Extents& result) {
 
 std::string ConvProblem::key() const {
   const char* names[] = {"forward", "input_gradient", "weight_gradient"};
-  return fmt::format("{}{}{}{} batch {} in {} {}x{} out {} kernel {} stride {} border {}",
+  const std::string mixed =
+      mixed_a + mixed_b > 0 ? fmt::format("+mixed {}+{}", mixed_a, mixed_b) : "";
+  return fmt::format("{}{}{}{}{} batch {} in {} {}x{} out {} kernel {} stride {} border {}",
                      type == ConvType::kFp8 ? "fp8 " : "", names[static_cast<int>(pass)],
-                     residual ? "+residual" : "", bias ? "+bias" : "", shape.batch, shape.inputs,
-                     shape.height, shape.width, shape.outputs, shape.kernel, shape.stride,
-                     shape.border);
+                     residual ? "+residual" : "", bias ? "+bias" : "", mixed, shape.batch,
+                     shape.inputs, shape.height, shape.width, shape.outputs, shape.kernel,
+                     shape.stride, shape.border);
 }
 
 // One handle for all threads: who calls it holds the lock.
@@ -190,18 +192,25 @@ const Descriptor& ConvGraph::keep(Descriptor part) {
   return *parts_.emplace_back(std::make_unique<Descriptor>(std::move(part)));
 }
 
-struct ConvPlan::Parts {
-  std::shared_ptr<const ConvGraph> graph;
-  std::vector<Descriptor> kept;
-  Descriptor plan{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
-  std::int64_t workspace = 0;
+namespace {
+
+class CudnnPlan : public ConvPlan {
+ public:
+  CudnnPlan(std::shared_ptr<const ConvGraph> graph, const CudnnChoice& choice);
+  std::int64_t workspace_bytes() const override { return workspace_; }
+  void run(const ConvOperands& operands, void* workspace, void* stream) const override;
+
+ private:
+  std::shared_ptr<const ConvGraph> graph_;
+  std::vector<Descriptor> kept_;
+  Descriptor plan_{CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR};
+  std::int64_t workspace_ = 0;
 };
 
-std::unique_ptr<ConvPlan> make_plan(std::shared_ptr<const ConvGraph> graph,
-                                    const ConvChoice& choice) {
-  auto parts = std::make_unique<ConvPlan::Parts>();
+CudnnPlan::CudnnPlan(std::shared_ptr<const ConvGraph> graph, const CudnnChoice& choice)
+    : graph_(std::move(graph)) {
   Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-  engine.set_descriptor(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph->descriptor())
+  engine.set_descriptor(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph_->descriptor())
       .set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, choice.engine)
       .finalize();
   std::vector<void*> knobs;
@@ -211,28 +220,21 @@ std::unique_ptr<ConvPlan> make_plan(std::shared_ptr<const ConvGraph> graph,
         .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value)
         .finalize();
     knobs.push_back(knob.raw());
-    parts->kept.push_back(std::move(knob));
+    kept_.push_back(std::move(knob));
   }
   Descriptor config(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
   config.set_descriptor(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
   if (!knobs.empty()) config.set_descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, knobs);
   config.finalize();
-  parts->plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, cudnn_handle())
+  plan_.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, cudnn_handle())
       .set_descriptor(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config)
       .finalize();
-  parts->workspace = parts->plan.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-  parts->kept.push_back(std::move(engine));
-  parts->kept.push_back(std::move(config));
-  parts->graph = std::move(graph);
-  return std::make_unique<ConvPlan>(std::move(parts));
+  workspace_ = plan_.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  kept_.push_back(std::move(engine));
+  kept_.push_back(std::move(config));
 }
 
-ConvPlan::ConvPlan(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
-ConvPlan::~ConvPlan() = default;
-
-std::int64_t ConvPlan::workspace_bytes() const { return parts_->workspace; }
-
-void ConvPlan::run(const ConvOperands& operands, void* workspace, void* stream) const {
+void CudnnPlan::run(const ConvOperands& operands, void* workspace, void* stream) const {
   std::vector<std::int64_t> uids = {kX, kW, kY};
   std::vector<void*> pointers;
   for (const void* p : {operands.x, operands.w, operands.y}) {
@@ -252,7 +254,14 @@ void ConvPlan::run(const ConvOperands& operands, void* workspace, void* stream) 
       .finalize();
   const std::lock_guard lock(cudnn_mutex());
   check_cudnn(cudnnSetStream(cudnn_handle(), static_cast<cudaStream_t>(stream)), "set stream");
-  check_cudnn(cudnnBackendExecute(cudnn_handle(), parts_->plan.raw(), pack.raw()), "run");
+  check_cudnn(cudnnBackendExecute(cudnn_handle(), plan_.raw(), pack.raw()), "run");
+}
+
+}  // namespace
+
+std::unique_ptr<ConvPlan> make_plan(std::shared_ptr<const ConvGraph> graph,
+                                    const CudnnChoice& choice) {
+  return std::make_unique<CudnnPlan>(std::move(graph), choice);
 }
 
 }  // namespace slift::kernels::cuda

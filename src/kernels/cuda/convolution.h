@@ -1,9 +1,9 @@
-// Convolutions of bfloat16 or fp8 fields by cuDNN's graph API, each by the fastest plan for its
-// shape.
+// Convolutions of bfloat16 or fp8 fields, each by the fastest plan for its shape, of cuDNN or our
+// own (tile_convolution.h).
 //
-// Which plan that is, is found once by timing all that cuDNN proposes, and remembered on disk per
-// GPU and version of cuDNN (convolution_plans.cc): the same shape runs the same way from then on,
-// with the same bits.
+// Which plan that is, is found once by timing all that cuDNN proposes and ours, and remembered on
+// disk per GPU and version of cuDNN (convolution_plans.cc): the same shape runs the same way from
+// then on, with the same bits.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,9 @@ struct ConvProblem {
   // Added to the result before it is rounded: a field of its shape, and a number per channel.
   bool residual = false, bias = false;
   ConvType type = ConvType::kBFloat16;
+  // Channels of two fields [batch, out_height, out_width, ...]: their 1 x 1 convolution by weights
+  // [outputs, mixed_a + mixed_b] is added to the sums. cuDNN has no plan for that.
+  std::int64_t mixed_a = 0, mixed_b = 0;
 
   std::string key() const;  // names the problem in the file of plans
 };
@@ -48,24 +51,22 @@ struct ConvOperands {
   const void* residual = nullptr;
   const void* bias = nullptr;
   const float* scale = nullptr;  // the number of ConvType::kFp8
+  const void* mixed_a = nullptr;
+  const void* mixed_b = nullptr;
+  const void* mixed_w = nullptr;
 };
 
 class ConvPlan {
  public:
-  struct Parts;  // cuDNN's descriptors
-  explicit ConvPlan(std::unique_ptr<Parts> parts);
-  ~ConvPlan();
-
-  std::int64_t workspace_bytes() const;
+  virtual ~ConvPlan() = default;
+  virtual std::int64_t workspace_bytes() const { return 0; }
   // Enqueues on `stream` (a cudaStream_t).
-  void run(const ConvOperands& operands, void* workspace, void* stream) const;
-
- private:
-  std::unique_ptr<Parts> parts_;
+  virtual void run(const ConvOperands& operands, void* workspace, void* stream) const = 0;
 };
 
-// The plan for `problem` on the current GPU. The first call for a shape that no file knows runs all
-// candidates on `operands`, waits for them, and leaves the result written. Any thread may call.
+// The plan for `problem` on the current GPU; throws if there is none. The first call for a shape
+// that no file knows runs all candidates on `operands`, waits for them, and leaves the result
+// written. Any thread may call.
 const ConvPlan& tuned_plan(const ConvProblem& problem, const ConvOperands& operands, void* stream);
 
 }  // namespace slift::kernels::cuda

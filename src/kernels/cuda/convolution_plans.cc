@@ -1,6 +1,7 @@
 // Finds the fastest plan of a convolution, and remembers it in a file:
-//   $XDG_CACHE_HOME/slift/convolutions-GPU-cudnnVERSION.json, by default below ~/.cache.
-// An entry per problem: {"engine": index, "knobs": [[type, value], ...], "ms": time}.
+//   $XDG_CACHE_HOME/slift/convolutions-GENERATION-GPU-cudnnVERSION.json, by default below ~/.cache.
+// An entry per problem: {"engine": index, "knobs": [[type, value], ...], "ms": time} of cuDNN, or
+// {"tiling": [rows, outputs, split], "ms": time} of our own.
 #include "kernels/cuda/convolution_plans.h"
 
 #include <cuda_runtime.h>
@@ -11,9 +12,11 @@
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "core/atomic_file.h"
 #include "core/log.h"
+#include "kernels/cuda/tile_convolution.h"
 
 namespace slift::kernels::cuda {
 namespace {
@@ -21,6 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr int kGeneration = 2;  // of our kernels: a new one makes the old times worthless
 constexpr std::int64_t kMostWorkspace = std::int64_t{1} << 30;
 constexpr std::size_t kMostCandidates = 64;  // cuDNN proposes the likely ones first
 constexpr std::int64_t kMostProposals = 256;
@@ -28,6 +32,9 @@ constexpr int kFinalists = 3;
 // Plans whose first run takes so many ms have no other; the first loads the kernel as well.
 constexpr float kPatience = 10;
 constexpr float kShort = 0.03f;  // ms; cuDNN proposes less well for problems that take so little
+// Our own kernel may take so much longer and is still chosen: it moves fewer bytes, and what limits
+// a long row of steps is the power they take.
+constexpr float kPreference = 1.05f;
 
 void check_cuda(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
@@ -54,20 +61,66 @@ fs::path plan_file() {
                           : home && *home ? fs::path(home) / ".cache"
                                           : fs::temp_directory_path();
   return folder / "slift" /
-         fmt::format("convolutions-{}-cudnn{}.json", gpu_name(), cudnnGetVersion());
+         fmt::format("convolutions-{}-{}-cudnn{}.json", kGeneration, gpu_name(), cudnnGetVersion());
 }
 
+using ConvChoice = std::variant<Tiling, CudnnChoice>;
+
 json to_json(const ConvChoice& choice, float ms) {
-  return {{"engine", choice.engine}, {"knobs", choice.knobs}, {"ms", ms}};
+  if (const auto* tiling = std::get_if<Tiling>(&choice)) {
+    return {{"tiling", {tiling->rows, tiling->outputs, tiling->split}}, {"ms", ms}};
+  }
+  const auto& cudnn = std::get<CudnnChoice>(choice);
+  return {{"engine", cudnn.engine}, {"knobs", cudnn.knobs}, {"ms", ms}};
 }
 
 ConvChoice choice_from(const json& entry) {
-  return {entry.at("engine").get<std::int64_t>(),
-          entry.at("knobs").get<std::vector<std::pair<std::int64_t, std::int64_t>>>()};
+  if (entry.contains("tiling")) {
+    const auto numbers = entry["tiling"].get<std::vector<int>>();
+    return Tiling{numbers.at(0), numbers.at(1), numbers.at(2)};
+  }
+  return CudnnChoice{entry.at("engine").get<std::int64_t>(),
+                     entry.at("knobs").get<std::vector<std::pair<std::int64_t, std::int64_t>>>()};
 }
 
+class TilePlan : public ConvPlan {
+ public:
+  TilePlan(const ConvProblem& problem, const Tiling& tiling) : problem_(problem), tiling_(tiling) {}
+  void run(const ConvOperands& operands, void*, void* stream) const override {
+    convolve_tiles(problem_, tiling_, operands, stream);
+  }
+
+ private:
+  ConvProblem problem_;
+  Tiling tiling_;
+};
+
+// Makes plans of one problem.
+class Planner {
+ public:
+  explicit Planner(const ConvProblem& problem) : problem_(problem) {}
+
+  bool for_cudnn() const { return problem_.mixed_a + problem_.mixed_b == 0; }
+
+  const std::shared_ptr<const ConvGraph>& graph() {
+    if (!graph_) graph_ = std::make_shared<const ConvGraph>(problem_);
+    return graph_;
+  }
+
+  std::unique_ptr<ConvPlan> plan(const ConvChoice& choice) {
+    if (const auto* tiling = std::get_if<Tiling>(&choice)) {
+      return std::make_unique<TilePlan>(problem_, *tiling);
+    }
+    return make_plan(graph(), std::get<CudnnChoice>(choice));
+  }
+
+ private:
+  ConvProblem problem_;
+  std::shared_ptr<const ConvGraph> graph_;  // once it is needed
+};
+
 // Those that give the same bits every time, the likely ones first.
-std::vector<ConvChoice> candidates(const ConvGraph& graph) {
+std::vector<ConvChoice> proposals(const ConvGraph& graph) {
   std::vector<ConvChoice> found;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
@@ -88,7 +141,7 @@ std::vector<ConvChoice> candidates(const ConvGraph& graph) {
           notes.end()) {
         continue;
       }
-      ConvChoice choice{engine[0].get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), {}};
+      CudnnChoice choice{engine[0].get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), {}};
       for (const Descriptor& knob :
            config.get_descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES,
                                   CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, CUDNN_KNOB_TYPE_COUNTS)) {
@@ -96,7 +149,7 @@ std::vector<ConvChoice> candidates(const ConvGraph& graph) {
             knob.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE),
             knob.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
       }
-      found.push_back(std::move(choice));
+      found.emplace_back(std::move(choice));
     }
   }
   if (found.size() > kMostCandidates) found.resize(kMostCandidates);
@@ -146,10 +199,13 @@ struct Timed {
   float ms;
   ConvChoice choice;
   std::unique_ptr<ConvPlan> plan;
+
+  bool operator<(const Timed& other) const { return cost() < other.cost(); }
+  float cost() const { return std::holds_alternative<Tiling>(choice) ? ms / kPreference : ms; }
 };
 
 // `choice` with other tiles, in clusters of few blocks; nothing if its engine has no such knobs.
-std::vector<ConvChoice> variations(const ConvChoice& choice) {
+std::vector<ConvChoice> variations(const CudnnChoice& choice) {
   constexpr int kTiles = 12;  // beyond the largest number of one
   std::vector<ConvChoice> found;
   for (std::int64_t tile = 0; tile < kTiles; ++tile) {
@@ -157,7 +213,7 @@ std::vector<ConvChoice> variations(const ConvChoice& choice) {
       const std::map<std::int64_t, std::int64_t> wanted = {{CUDNN_KNOB_TYPE_TILE_SIZE, tile},
                                                            {CUDNN_KNOB_TYPE_TILE_CGA_M, rows},
                                                            {CUDNN_KNOB_TYPE_TILE_CGA_N, columns}};
-      ConvChoice other = choice;
+      CudnnChoice other = choice;
       std::size_t changed = 0;
       for (auto& [type, value] : other.knobs) {
         if (const auto knob = wanted.find(type); knob != wanted.end()) {
@@ -165,7 +221,7 @@ std::vector<ConvChoice> variations(const ConvChoice& choice) {
           ++changed;
         }
       }
-      if (changed == wanted.size()) found.push_back(std::move(other));
+      if (changed == wanted.size()) found.emplace_back(std::move(other));
     }
   }
   return found;
@@ -173,15 +229,14 @@ std::vector<ConvChoice> variations(const ConvChoice& choice) {
 
 Timed tune(const ConvProblem& problem, const ConvOperands& operands, void* stream) {
   check_cuda(cudaDeviceSynchronize(), "before tuning a convolution");  // work of other streams
-  const auto graph = std::make_shared<const ConvGraph>(problem);
+  Planner planner(problem);
   Timer timer;
   std::vector<Timed> timed;
-  const auto faster = [](const Timed& a, const Timed& b) { return a.ms < b.ms; };
   float best = std::numeric_limits<float>::max();
   const auto try_all = [&](const std::vector<ConvChoice>& choices) {
     for (const ConvChoice& choice : choices) {
       try {
-        std::unique_ptr<ConvPlan> plan = make_plan(graph, choice);
+        std::unique_ptr<ConvPlan> plan = planner.plan(choice);
         if (plan->workspace_bytes() > kMostWorkspace) continue;
         const float ms = timer.time(*plan, operands, 2, best, stream);
         best = std::min(best, ms);
@@ -190,14 +245,19 @@ Timed tune(const ConvProblem& problem, const ConvOperands& operands, void* strea
         // Not supported on this GPU after all.
       }
     }
-    std::sort(timed.begin(), timed.end(), faster);
-    if (timed.empty()) throw std::runtime_error("cuDNN has no plan for " + problem.key());
+    std::sort(timed.begin(), timed.end());
   };
-  try_all(candidates(*graph));
-  if (timed.front().ms < kShort) try_all(variations(timed.front().choice));
+  if (gpu_runs_tiles()) {
+    const std::vector<Tiling> own = tilings(problem);
+    try_all({own.begin(), own.end()});
+  }
+  if (planner.for_cudnn()) try_all(proposals(*planner.graph()));
+  if (timed.empty()) throw std::runtime_error("there is no plan for " + problem.key());
+  const auto* cudnn = std::get_if<CudnnChoice>(&timed.front().choice);
+  if (cudnn != nullptr && timed.front().ms < kShort) try_all(variations(CudnnChoice(*cudnn)));
   if (timed.size() > kFinalists) timed.erase(timed.begin() + kFinalists, timed.end());
   for (Timed& t : timed) t.ms = timer.time(*t.plan, operands, 10, best, stream);
-  return std::move(*std::min_element(timed.begin(), timed.end(), faster));
+  return std::move(*std::min_element(timed.begin(), timed.end()));
 }
 
 // Of one GPU: the plans in use, and the choices its file holds.
@@ -219,15 +279,15 @@ class PlanStore {
     if (plan) return *plan;
     if (choices_.contains(key)) {
       try {
-        plan = make_plan(std::make_shared<const ConvGraph>(problem), choice_from(choices_[key]));
+        plan = Planner(problem).plan(choice_from(choices_[key]));
         return *plan;
       } catch (const std::exception& error) {
         spdlog::warn("{}: {} is of no use and tuned anew: {}", path_.string(), key, error.what());
       }
     }
     Timed best = tune(problem, operands, stream);
-    spdlog::debug("convolution {}: engine {}, {:.3f} ms", key, best.choice.engine, best.ms);
     choices_[key] = to_json(best.choice, best.ms);
+    spdlog::debug("convolution {}: {}", key, choices_[key].dump());
     plan = std::move(best.plan);
     save();
     return *plan;

@@ -28,13 +28,13 @@ class ConvGraph {
 };
 
 // An engine of cuDNN and its settings.
-struct ConvChoice {
+struct CudnnChoice {
   std::int64_t engine = 0;
   std::vector<std::pair<std::int64_t, std::int64_t>> knobs;  // type, value
 };
 
 // Throws if cuDNN does not support the choice on this GPU.
 std::unique_ptr<ConvPlan> make_plan(std::shared_ptr<const ConvGraph> graph,
-                                    const ConvChoice& choice);
+                                    const CudnnChoice& choice);
 
 }  // namespace slift::kernels::cuda

@@ -1,0 +1,183 @@
+// Convolutions to whose sums a 1 x 1 convolution of other fields is added, and every way in which
+// the kernel that does this on CUDA divides its work (cuda/tile_convolution.h).
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+
+#include "kernels/ops.h"
+#include "tensor/runtime.h"
+#include "tensor/test_devices.h"
+#ifdef SLIFT_WITH_CUDNN
+#include "kernels/cuda/tile_convolution.h"
+#include "kernels/kernel_choice.h"
+#endif
+
+namespace slift {
+namespace {
+
+constexpr auto kMixedLayout = at::MemoryFormat::ChannelsLast;
+
+struct MixedCase {
+  const char* name;
+  std::int64_t batch, inputs, outputs, height, width, kernel, border;
+  std::int64_t mixed_a, mixed_b;  // channels; 0: none
+  bool bias, residual;
+};
+
+// Tiles have 16 columns and 8 or 16 rows, and take 64 channels at a time.
+constexpr MixedCase kMixedCases[] = {
+    {"plain", 2, 64, 64, 16, 16, 3, 1, 0, 0, false, false},
+    {"one cell", 1, 64, 64, 1, 1, 3, 1, 0, 0, true, true},
+    {"odd size", 3, 128, 64, 19, 37, 3, 1, 0, 0, true, false},
+    {"no border", 2, 128, 128, 18, 21, 3, 0, 0, 0, true, true},
+    {"three chunks", 2, 192, 128, 9, 17, 3, 1, 0, 0, false, true},
+    {"1 x 1", 2, 128, 64, 10, 18, 1, 0, 0, 0, true, true},
+    {"2 x 2", 2, 128, 256, 6, 15, 2, 1, 0, 0, true, false},
+    {"two fields", 2, 128, 128, 17, 20, 3, 1, 128, 64, true, false},
+    {"one field", 3, 64, 128, 8, 16, 3, 1, 192, 0, false, false},
+    {"two fields, no border", 1, 128, 64, 33, 18, 3, 0, 64, 192, true, false},
+    {"many tiles", 5, 64, 64, 70, 65, 3, 1, 64, 64, true, false},
+    {"odd channels", 2, 24, 16, 7, 9, 3, 1, 8, 16, true, false},
+};
+
+// Rounded to `type`, and what they give in float64.
+struct MixedOperands {
+  MixedOperands(const MixedCase& c, at::ScalarType type) {
+    auto draw = [type, seed = 1](const std::vector<std::int64_t>& shape) mutable {
+      at::manual_seed(static_cast<std::uint64_t>(seed++));
+      return at::randn(shape, at::kDouble).to(type).to(at::kDouble);
+    };
+    const std::int64_t rows = c.height + 2 * c.border - c.kernel + 1;
+    const std::int64_t columns = c.width + 2 * c.border - c.kernel + 1;
+    x = draw({c.batch, c.inputs, c.height, c.width});
+    weight = draw({c.outputs, c.inputs, c.kernel, c.kernel});
+    expected = at::conv2d(x, weight, {}, 1, c.border);
+    if (c.bias) expected = expected + (bias = draw({c.outputs})).view({1, -1, 1, 1});
+    if (c.residual) expected = expected + (residual = draw({c.batch, c.outputs, rows, columns}));
+    if (c.mixed_a + c.mixed_b == 0) return;
+    a = draw({c.batch, c.mixed_a, rows, columns});
+    if (c.mixed_b > 0) b = draw({c.batch, c.mixed_b, rows, columns});
+    mixed_weight = draw({c.outputs, c.mixed_a + c.mixed_b});
+    const Tensor both = b.defined() ? at::cat({a, b}, 1) : a;
+    expected = expected + at::conv2d(both, mixed_weight.view({c.outputs, -1, 1, 1}));
+  }
+  Tensor x, weight, bias, residual, a, b, mixed_weight, expected;
+};
+
+// There in that type, fields channels-last; an undefined one remains so.
+Tensor mixed_to(const Tensor& t, const at::Device& device, at::ScalarType type) {
+  if (!t.defined()) return t;
+  const Tensor there = t.to(device, type);
+  return there.dim() == 4 ? there.contiguous(kMixedLayout) : there;
+}
+
+double relative_error(const Tensor& found, const Tensor& expected) {
+  return ((found.cpu().to(at::kDouble) - expected).abs().max() / expected.abs().max())
+      .item<double>();
+}
+
+TEST(MixedConvolution, AddsBothConvolutions) {
+  allow_tf32(false);
+  for (const at::Device& device : test_devices()) {
+    const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
+    for (const MixedCase& c : kMixedCases) {
+      const MixedOperands full(c, type);
+      const auto here = [&](const Tensor& t) { return mixed_to(t, device, type); };
+      const ops::ConvolutionArgs args{
+          .weight = here(full.weight),
+          .bias = here(full.bias),
+          .residual = here(full.residual),
+          .mixed = {here(full.a), here(full.b), here(full.mixed_weight)},
+          .border = c.border};
+      for (const bool gradients : {true, false}) {
+        const c10::AutoGradMode mode(gradients);
+        const Tensor out = ops::convolution(here(full.x), args);
+        EXPECT_TRUE(out.is_contiguous(kMixedLayout)) << c.name;
+        EXPECT_LT(relative_error(out, full.expected), device.is_cuda() ? 2e-2 : 1e-5)
+            << c.name << " on " << device;
+      }
+    }
+  }
+}
+
+TEST(MixedConvolution, HasGradients) {
+  for (const at::Device& device : test_devices()) {
+    const MixedCase& c = kMixedCases[7];
+    const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
+    const MixedOperands full(c, type);
+    const auto leaf = [&](const Tensor& t) { return mixed_to(t, device, type).requires_grad_(); };
+    const Tensor x = leaf(full.x), weight = leaf(full.weight), bias = leaf(full.bias);
+    const ops::MixArgs mixed{leaf(full.a), leaf(full.b), leaf(full.mixed_weight)};
+    const Tensor grad = at::randn_like(full.expected).to(type).to(at::kDouble);
+    ops::convolution(x, {.weight = weight, .bias = bias, .mixed = mixed, .border = c.border})
+        .backward(mixed_to(grad, device, type));
+    // By definition: of 1 x 1 convolutions they are products of matrices.
+    const auto rows = [](const Tensor& t) { return t.permute({0, 2, 3, 1}).flatten(0, 2); };
+    const Tensor to_mixed = rows(grad).t().mm(rows(at::cat({full.a, full.b}, 1)));
+    const Tensor to_a = rows(grad).mm(full.mixed_weight.narrow(1, 0, c.mixed_a));
+    const Tensor to_b = rows(grad).mm(full.mixed_weight.narrow(1, c.mixed_a, c.mixed_b));
+    const double bound = device.is_cuda() ? 2e-2 : 1e-5;
+    EXPECT_LT(relative_error(mixed.weight.grad(), to_mixed), bound) << device;
+    EXPECT_LT(relative_error(rows(mixed.a.grad()), to_a), bound) << device;
+    EXPECT_LT(relative_error(rows(mixed.b.grad()), to_b), bound) << device;
+    EXPECT_LT(relative_error(bias.grad(), grad.sum({0, 2, 3})), bound) << device;
+    const Tensor wide = full.x.clone().requires_grad_();
+    at::conv2d(wide, full.weight, {}, 1, c.border).backward(grad);
+    EXPECT_LT(relative_error(x.grad(), wide.grad()), bound) << device;
+  }
+}
+
+TEST(MixedConvolution, TakesOneResidual) {
+  const Tensor x = at::zeros({1, 8, 3, 3}), weight = at::zeros({8, 8, 3, 3});
+  const ops::MixArgs mixed{x, {}, at::zeros({8, 8})};
+  EXPECT_THROW(ops::convolution(x, {.weight = weight, .residual = x, .mixed = mixed, .border = 1}),
+               c10::Error);
+}
+
+#ifdef SLIFT_WITH_CUDNN
+TEST(TileConvolution, EveryTilingAgreesWithFloat64) {
+  using namespace kernels::cuda;
+  for (const at::Device& device : test_devices()) {
+    if (device.is_cpu() || !gpu_runs_tiles()) continue;
+    for (const MixedCase& c : kMixedCases) {
+      const MixedOperands full(c, at::kBFloat16);
+      const auto there = [&](const Tensor& t) { return mixed_to(t, device, at::kBFloat16); };
+      const Tensor x = there(full.x), weight = there(full.weight), bias = there(full.bias);
+      const Tensor residual = there(full.residual), a = there(full.a), b = there(full.b);
+      const Tensor mixed_weight = there(full.mixed_weight);
+      ConvProblem problem{{c.batch, c.inputs, c.height, c.width, c.outputs, c.kernel, 1, c.border},
+                          ConvPass::kForward,
+                          c.residual,
+                          c.bias};
+      problem.mixed_a = c.mixed_a;
+      problem.mixed_b = c.mixed_b;
+      const std::vector<Tiling> found = tilings(problem);
+      EXPECT_EQ(found.empty(), c.inputs % 64 != 0) << c.name;
+      Tensor first[3];  // by split
+      for (const Tiling& tiling : found) {
+        const Tensor out =
+            at::empty(full.expected.sizes(), x.options(), kMixedLayout).fill_(std::nan(""));
+        ConvOperands operands{x.data_ptr(), weight.data_ptr(), out.data_ptr()};
+        const auto data = [](const Tensor& t) { return t.defined() ? t.data_ptr() : nullptr; };
+        operands.residual = data(residual);
+        operands.bias = data(bias);
+        operands.mixed_a = data(a);
+        operands.mixed_b = data(b);
+        operands.mixed_w = data(mixed_weight);
+        convolve_tiles(problem, tiling, operands, ops::current_stream());
+        EXPECT_LT(relative_error(out, full.expected), 2e-2)
+            << c.name << ": " << tiling.rows << " rows, " << tiling.outputs << " outputs, split "
+            << tiling.split;
+        Tensor& same = first[tiling.split];
+        if (same.defined()) {
+          EXPECT_TRUE(out.equal(same)) << c.name;
+        } else {
+          same = out;
+        }
+      }
+    }
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace slift
