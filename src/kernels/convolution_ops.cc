@@ -45,6 +45,13 @@ ConvShape shape_of(const Tensor& x, const Tensor& weight, std::int64_t stride,
           weight.size(0), weight.size(2), stride,    border};
 }
 
+// The gradient of a framed field: that of its images is part of it.
+ConvProblem framed_gradient(const ConvShape& shape) {
+  ConvProblem problem{shape, ConvPass::kInputGradient};
+  problem.periodic = true;
+  return problem;
+}
+
 Tensor empty_result(const ConvShape& shape, const at::TensorOptions& options) {
   return at::empty({shape.batch, shape.outputs, shape.out_height(), shape.out_width()}, options,
                    kPacked);
@@ -64,16 +71,18 @@ ReadyKernel prepare_sums(const Tensor& field, const Tensor& sums) {
 // Without bias or residual these have no elements: autograd takes no undefined tensors.
 struct Convolve : torch::autograd::Function<Convolve> {
   static Tensor forward(torch::autograd::AutogradContext* context, std::int64_t stride,
-                        std::int64_t border, const Tensor& x, const Tensor& weight,
+                        std::int64_t border, bool framed, const Tensor& field, const Tensor& weight,
                         const Tensor& bias, const Tensor& residual) {
+    const Tensor x = framed ? whole_of(field) : field;
     const ConvShape shape = shape_of(x, weight, stride, border);
     const Tensor out = empty_result(shape, x.options());
     prepare({shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0},
             {x.data_ptr(), weight.data_ptr(), out.data_ptr(), data_of<void>(residual),
              data_of<void>(bias)},
             x.options())();
-    context->save_for_backward({x, weight, bias});
+    context->save_for_backward({field, weight, bias});
     context->saved_data["stride"] = stride;
+    context->saved_data["framed"] = framed;
     context->saved_data["border"] = border;
     return out;
   }
@@ -81,7 +90,9 @@ struct Convolve : torch::autograd::Function<Convolve> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const auto saved = context->get_saved_variables();
-    const Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
+    const bool framed = context->saved_data["framed"].toBool();
+    const Tensor &field = saved[0], &weight = saved[1], &bias = saved[2];
+    const Tensor x = framed ? whole_of(field) : field;
     const Tensor grad = grads[0].contiguous(kPacked);
     const ConvShape shape = shape_of(x, weight, context->saved_data["stride"].toInt(),
                                      context->saved_data["border"].toInt());
@@ -92,8 +103,9 @@ struct Convolve : torch::autograd::Function<Convolve> {
     };
     Tensor grad_x, grad_weight, grad_bias;
     if (context->needs_input_grad(0)) {
-      grad_x = at::empty_like(x);
-      here.push_back(prepare({shape, ConvPass::kInputGradient},
+      grad_x = at::empty(field.sizes(), field.options(), kPacked);
+      here.push_back(prepare(framed ? framed_gradient(shape_of(field, weight, 1, 1))
+                                    : ConvProblem{shape, ConvPass::kInputGradient},
                              {grad_x.data_ptr(), weight.data_ptr(), grad.data_ptr()}, x.options()));
     }
     if (context->needs_input_grad(1)) {
@@ -115,8 +127,13 @@ struct Convolve : torch::autograd::Function<Convolve> {
       });
     }
     for (const ReadyKernel& kernel : here) kernel();
-    return {Tensor(),    Tensor(),  grad_x,
-            grad_weight, grad_bias, context->needs_input_grad(3) ? grad : Tensor()};
+    return {Tensor(),
+            Tensor(),
+            Tensor(),
+            grad_x,
+            grad_weight,
+            grad_bias,
+            context->needs_input_grad(3) ? grad : Tensor()};
   }
 };
 
@@ -153,10 +170,25 @@ bool has_fused_convolution(const at::TensorOptions& fields) {
 #endif
 }
 
+bool takes_framed(const Tensor& field, std::int64_t inputs, std::int64_t outputs) {
+#ifdef SLIFT_WITH_CUDNN
+  return has_fused_convolution(field) && at::GradMode::is_enabled() &&
+         kernels::cuda::gpu_runs_tiles() &&
+         !kernels::cuda::tilings(framed_gradient({field.size(0), inputs, field.size(2),
+                                                  field.size(3), outputs, 3, 1, 1}))
+              .empty();
+#else
+  return static_cast<void>(field), static_cast<void>(inputs), static_cast<void>(outputs), false;
+#endif
+}
+
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
   expect_shape(x, {kAny, args.weight.size(1), kAny, kAny}, "convolution: x");
   TORCH_CHECK(args.weight.scalar_type() == x.scalar_type(),
               "convolution: the weight must have the type of x");
+  TORCH_CHECK(!args.framed || (args.border == 0 && args.stride == 1 &&
+                               takes_framed(x, x.size(1), args.weight.size(0))),
+              "convolution: takes no such framed field");
   if (args.mixed.weight.defined()) {
     TORCH_CHECK(!args.residual.defined(), "convolution: there is one residual or the other");
 #ifdef SLIFT_WITH_CUDNN
@@ -174,8 +206,8 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
     const Tensor nothing = at::empty({0}, x.options());
     TORCH_CHECK(args.weight.size(0) % 8 == 0 && args.weight.size(1) % 8 == 0,
                 "convolution: channels must be multiples of 8");
-    return Convolve::apply(args.stride, args.border, x.contiguous(kPacked),
-                           args.weight.contiguous(kPacked),
+    return Convolve::apply(args.stride, args.border, args.framed,
+                           args.framed ? x : x.contiguous(kPacked), args.weight.contiguous(kPacked),
                            args.bias.defined() ? args.bias : nothing,
                            args.residual.defined() ? args.residual.contiguous(kPacked) : nothing);
   }

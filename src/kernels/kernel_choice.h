@@ -34,4 +34,18 @@ T* data_of(const Tensor& x) {
   return x.numel() > 0 ? static_cast<T*>(x.data_ptr()) : nullptr;
 }
 
+// Of framed fields (ops.h): the inside as autograd sees it, and back.
+inline Tensor inside_of(const Tensor& whole) {
+  at::AutoDispatchBelowADInplaceOrView no_view;  // to autograd it is a tensor of its own
+  return whole.narrow(2, 1, whole.size(2) - 2).narrow(3, 1, whole.size(3) - 2);
+}
+inline Tensor whole_of(const Tensor& inside) {
+  const std::int64_t c = inside.size(1), height = inside.size(2) + 2, width = inside.size(3) + 2;
+  const std::vector<std::int64_t> strides = {height * width * c, 1, width * c, c};
+  TORCH_CHECK(inside.strides() == strides && inside.storage_offset() == (width + 1) * c,
+              "this field has no frame");
+  at::AutoDispatchBelowADInplaceOrView no_view;
+  return inside.as_strided({inside.size(0), c, height, width}, strides, 0);
+}
+
 }  // namespace slift::ops

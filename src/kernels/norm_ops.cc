@@ -154,9 +154,10 @@ void run_backward(const Operands& x, const Tensor& means, const Tensor& rstds,
 struct NormActivate : torch::autograd::Function<NormActivate> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
                                                 kernels::Activation f, std::int64_t groups,
-                                                bool border, const Tensor& a, const Tensor& b,
-                                                const Tensor& bias, const Tensor& scale,
-                                                const Tensor& shift, const Tensor& film) {
+                                                bool border, bool framed, const Tensor& a,
+                                                const Tensor& b, const Tensor& bias,
+                                                const Tensor& scale, const Tensor& shift,
+                                                const Tensor& film) {
     const Operands x{f, groups, border, a, b, bias, scale, shift, film};
     const Results y(x, a.scalar_type());
     run_forward(x, y);
@@ -164,15 +165,15 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
     context->set_materialize_grads(false);
     context->saved_data["activation"] = static_cast<std::int64_t>(f);
     context->saved_data["groups"] = groups;
-    context->saved_data["border"] = border;
-    return {y.out, a, b};
+    context->saved_data["border"] = border && !framed;  // of the gradient that arrives
+    return {framed ? inside_of(y.out) : y.out, a, b};
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const Tensor none;
     if (!grads[0].defined()) {
-      return {none, none, none, grads[1], grads[2], none, none, none, none};
+      return {none, none, none, none, grads[1], grads[2], none, none, none, none};
     }
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const Operands x{static_cast<kernels::Activation>(context->saved_data["activation"].toInt()),
@@ -200,7 +201,7 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
     run_backward(x, saved[6], saved[7], {dense(grads[0]), dense(grads[1]), dense(grads[2])},
                  slopes);
     const Tensor sums = add_rows(rows);
-    return {none,    none,    none,       slopes.a, slopes.b, biased ? sums[2] : none,
+    return {none,    none,    none,       none, slopes.a, slopes.b, biased ? sums[2] : none,
             sums[0], sums[1], slopes.film};
   }
 };
@@ -232,6 +233,8 @@ void check(const NormArgs& args) {
   expect_shape(args.shift, {channels}, "norm_activation: shift");
   if (args.bias.defined()) expect_shape(args.bias, {channels}, "norm_activation: bias");
   if (args.film.defined()) expect_shape(args.film, {batch, 2 * channels}, "norm_activation: film");
+  TORCH_CHECK(!args.framed || (args.border && args.a.is_cuda()),
+              "norm_activation: framed results have a border, on CUDA");
   TORCH_CHECK(args.groups > 0 && channels % args.groups == 0,
               "norm_activation: groups must divide channels");
   const at::ScalarType type = args.a.scalar_type();
@@ -273,8 +276,8 @@ Normed norm_activation(const NormArgs& args) {
   check(args);
   if (!has_cpu_kernel(args.a) && !has_cuda_kernel(args.a)) return {compose(args), args.a, args.b};
   const Operands x = operands_of(args);
-  const torch::autograd::variable_list y =
-      NormActivate::apply(x.f, x.groups, x.border, x.a, x.b, x.bias, x.scale, x.shift, x.film);
+  const torch::autograd::variable_list y = NormActivate::apply(
+      x.f, x.groups, x.border, args.framed, x.a, x.b, x.bias, x.scale, x.shift, x.film);
   return {y[0], y[1], args.b.defined() ? y[2] : Tensor()};
 }
 

@@ -38,13 +38,14 @@ struct NormArgs {
   Tensor scale, shift;  // [C]
   Tensor film = {};     // [B, 2 C]; a float32 part of a wider matrix is not copied
   bool border = false;
+  bool framed = false;  // with `border`: see framed fields below
 };
 
 // a and b hold the values that went in, b undefined if it was. What uses them after the norm should
 // take them from here: backward then adds the gradients that arrive that way while it writes its
 // own, instead of autograd in a pass of its own.
 struct Normed {
-  Tensor out;  // [B, C, H, W], or [B, C, H + 2, W + 2] with border
+  Tensor out;  // [B, C, H, W], or [B, C, H + 2, W + 2] with border unless framed
   Tensor a, b;
 };
 
@@ -64,6 +65,15 @@ struct MixArgs {
   Tensor a, b, weight;
 };
 
+// A framed field [B, C, H, W], channels-last, lies in the memory of a larger one [B, C, H + 2, W +
+// 2], whose other cells are its periodic images. norm_activation() makes it if it is told to,
+// convolution() takes it without a border. To autograd it is a field without images: no gradients
+// of these have to be computed, written and added to their cells.
+//
+// Whether convolution() takes one like `field`, with `inputs` channels to `outputs` by 3 x 3 cells:
+// it does for gradients on GPUs that cuda/tile_convolution.h is for.
+bool takes_framed(const Tensor& field, std::int64_t inputs, std::int64_t outputs);
+
 struct ConvolutionArgs {
   Tensor weight;         // [outputs, inputs, k, k] in the type of x, as is its gradient
   Tensor bias = {};      // [outputs] in the type of x, or undefined
@@ -71,6 +81,7 @@ struct ConvolutionArgs {
   MixArgs mixed = {};    // mix(mixed) is added instead, if it is defined
   std::int64_t stride = 1;
   std::int64_t border = 0;  // cells of zeros around x
+  bool framed = false;      // x is; then border is 0
 };
 
 // Convolution with what can be fused with it, with autograd, channels-last. Where

@@ -181,7 +181,12 @@ Tensor Convolution::forward(const Tensor& x) const {
   return forward_bordered(circular_ ? ops::pad_circular(x) : x, {bias(x.scalar_type())});
 }
 
-Tensor Convolution::forward_bordered(const Tensor& x, const Addends& addends) const {
+bool Convolution::takes_framed(const Tensor& field) const {
+  return circular_ && spec_.kernel == 3 && spec_.stride == 1 && !spec_.grows &&
+         ops::takes_framed(field, spec_.inputs, spec_.outputs);
+}
+
+Tensor Convolution::forward_bordered(const Tensor& x, const Addends& addends, bool framed) const {
   const auto& [bias, residual, mixed] = addends;
   if (x.scalar_type() == at::kByte) {
     return ops::convolution_fp8(x, {.weight = fp8_weight_,
@@ -195,7 +200,8 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Addends& addends) co
                             .residual = residual,
                             .mixed = mixed,
                             .stride = spec_.stride,
-                            .border = circular_ ? 0 : spec_.kernel / 2};
+                            .border = circular_ ? 0 : spec_.kernel / 2,
+                            .framed = framed};
   if (!ops::has_fused_convolution(x) || !needs_preparation()) {
     args.weight = weight_->as(x.scalar_type());
     return ops::convolution(x, args);
@@ -231,7 +237,7 @@ void NormActivation::initialise(std::uint64_t, std::uint64_t) {
 }
 
 ops::Normed NormActivation::forward(const Tensor& x, const Tensor& skip, const Tensor& film,
-                                    const Tensor& bias) const {
+                                    const Tensor& bias, bool framed) const {
   const ops::NormArgs args{.f = activation_,
                            .groups = kGroups,
                            .a = x,
@@ -240,7 +246,8 @@ ops::Normed NormActivation::forward(const Tensor& x, const Tensor& skip, const T
                            .scale = scale_,
                            .shift = shift_,
                            .film = film,
-                           .border = circular_};
+                           .border = circular_,
+                           .framed = framed};
   if (gain_ > 0) return {ops::norm_activation_fp8(args, gain_), x, skip};
   const ops::Normed result = ops::norm_activation(args);
   if (recorded_.defined()) {
@@ -281,13 +288,16 @@ Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) 
 
 Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& film) const {
   const at::ScalarType type = x.scalar_type();
-  const ops::Normed first = norm1_->forward(x, skip);
+  const bool framed1 = conv1_->takes_framed(x), framed2 = conv2_->takes_framed(x);
+  const ops::Normed first = norm1_->forward(x, skip, {}, {}, framed1);
   // The second norm adds the first convolution's bias, so that it costs no pass of its own.
-  const Tensor h = conv1_->forward_bordered(first.out, {});
-  const Tensor normed = norm2_->forward(h, {}, film, conv1_->bias_parameter()).out;
-  if (!shortcut_) return conv2_->forward_bordered(normed, {conv2_->bias(type), first.a});
-  return conv2_->forward_bordered(
-      normed, {.bias = output_bias_.as(type), .mixed = shortcut_->mixing(first.a, first.b)});
+  const Tensor h = conv1_->forward_bordered(first.out, {}, framed1);
+  const Tensor normed = norm2_->forward(h, {}, film, conv1_->bias_parameter(), framed2).out;
+  Convolution::Addends addends{.bias = conv2_->bias(type), .residual = first.a};
+  if (shortcut_) {
+    addends = {.bias = output_bias_.as(type), .mixed = shortcut_->mixing(first.a, first.b)};
+  }
+  return conv2_->forward_bordered(normed, addends, framed2);
 }
 
 void Block::begin_calibration() {

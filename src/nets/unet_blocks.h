@@ -132,8 +132,10 @@ class Convolution : public Layer {
     Tensor residual = {};     // a field, or
     ops::MixArgs mixed = {};  // what another convolution's mixing() gives
   };
-  // The same of x as NormActivation leaves it, with its border if the net is circular.
-  Tensor forward_bordered(const Tensor& x, const Addends& addends) const;
+  // The same of x as NormActivation leaves it, with its border if the net is circular, or framed.
+  Tensor forward_bordered(const Tensor& x, const Addends& addends, bool framed = false) const;
+  // Whether that may be a framed field (ops.h) like `field`, apart from its channels.
+  bool takes_framed(const Tensor& field) const;
   // How forward_bordered() takes fields of this type and device without a copy of them.
   ops::InputLayout input_layout(const at::TensorOptions& fields) const;
   // Of a 1 x 1 convolution: concat(a, b) weighted, without the bias and without the concatenation.
@@ -173,7 +175,7 @@ class NormActivation : public Layer {
   NormActivation(std::int64_t channels, const UnetStyle& style);
   void initialise(std::uint64_t seed, std::uint64_t index) override;
   ops::Normed forward(const Tensor& x, const Tensor& skip = {}, const Tensor& film = {},
-                      const Tensor& bias = {}) const;
+                      const Tensor& bias = {}, bool framed = false) const;
 
   // In between, forward() keeps the largest |result|; the end reads it from the device. UserError
   // if it is not finite.

@@ -37,6 +37,9 @@ struct ConvProblem {
   // Channels of two fields [batch, out_height, out_width, ...]: their 1 x 1 convolution by weights
   // [outputs, mixed_a + mixed_b] is added to the sums. cuDNN has no plan for that.
   std::int64_t mixed_a = 0, mixed_b = 0;
+  // The field that is convolved is periodic: what surrounds it are its images instead of zeros. Not
+  // for cuDNN either.
+  bool periodic = false;
 
   std::string key() const;  // names the problem in the file of plans
 };

@@ -101,9 +101,11 @@ __device__ inline void store_matrices(std::uint32_t address, const std::uint32_t
 
 // Whole warps call these.
 __device__ inline void arrive_at_cluster() {
+  __syncwarp();
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }
 __device__ inline void wait_for_cluster() {
+  __syncwarp();
   asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 __device__ inline unsigned rank_in_cluster() {
@@ -124,11 +126,13 @@ __device__ inline void store_in_block(unsigned rank, std::uint32_t address, floa
 }
 
 // Rows of 64 bfloat16 in groups of 8, as load_box() swizzles them; the groups lie `stride` bytes
-// apart. The first row may be any of the box, the first number any multiple of 16.
-__device__ inline std::uint64_t matrix_at(std::uint32_t address, std::uint32_t stride) {
+// apart. The first row may be any of the box, the first number any multiple of 16. Of a transposed
+// matrix these are columns, and its rows beyond the 64th lie `next` bytes further.
+__device__ inline std::uint64_t matrix_at(std::uint32_t address, std::uint32_t stride,
+                                          std::uint32_t next = 16) {
   constexpr std::uint64_t kSwizzled = std::uint64_t{1} << 62;
-  return kSwizzled | static_cast<std::uint64_t>(stride >> 4) << 32 | std::uint64_t{1} << 16 |
-         address >> 4;
+  return kSwizzled | static_cast<std::uint64_t>(stride >> 4) << 32 |
+         static_cast<std::uint64_t>(next >> 4) << 16 | address >> 4;
 }
 
 // multiply() only begins; a warpgroup calls these together: begin, multiply some, commit, and wait
@@ -142,8 +146,10 @@ __device__ void wait_for_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// d += a b^T for 64 rows of a and 64 rows of b of 16 numbers each; d = a b^T unless `add`.
-__device__ inline void multiply(float (&d)[32], std::uint64_t a, std::uint64_t b, bool add) {
+// d += a b^T for 64 rows of a and 64 rows of b of 16 numbers each; d = a b^T unless `add`. b may be
+// transposed in memory.
+template <bool kTransposed>
+__device__ void multiply(float (&d)[32], std::uint64_t a, std::uint64_t b, bool add) {
   asm volatile(
       "{\n"
       ".reg .pred add;\n"
@@ -151,18 +157,20 @@ __device__ inline void multiply(float (&d)[32], std::uint64_t a, std::uint64_t b
       "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {"
       "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-      "%32, %33, add, 1, 1, 0, 0;\n"
+      "%32, %33, add, 1, 1, 0, %35;\n"
       "}\n"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
         "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
         "+f"(d[14]), "+f"(d[15]), "+f"(d[16]), "+f"(d[17]), "+f"(d[18]), "+f"(d[19]), "+f"(d[20]),
         "+f"(d[21]), "+f"(d[22]), "+f"(d[23]), "+f"(d[24]), "+f"(d[25]), "+f"(d[26]), "+f"(d[27]),
         "+f"(d[28]), "+f"(d[29]), "+f"(d[30]), "+f"(d[31])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
 }
 
-// d += a b^T for 64 rows of a and 128 rows of b of 16 numbers each; d = a b^T unless `add`.
-__device__ inline void multiply(float (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
+// d += a b^T for 64 rows of a and 128 rows of b of 16 numbers each; d = a b^T unless `add`. b may
+// be transposed in memory.
+template <bool kTransposed>
+__device__ void multiply(float (&d)[64], std::uint64_t a, std::uint64_t b, bool add) {
   asm volatile(
       "{\n"
       ".reg .pred add;\n"
@@ -172,7 +180,7 @@ __device__ inline void multiply(float (&d)[64], std::uint64_t a, std::uint64_t b
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
       "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "%64, %65, add, 1, 1, 0, 0;\n"
+      "%64, %65, add, 1, 1, 0, %67;\n"
       "}\n"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
         "+f"(d[7]), "+f"(d[8]), "+f"(d[9]), "+f"(d[10]), "+f"(d[11]), "+f"(d[12]), "+f"(d[13]),
@@ -184,7 +192,7 @@ __device__ inline void multiply(float (&d)[64], std::uint64_t a, std::uint64_t b
         "+f"(d[49]), "+f"(d[50]), "+f"(d[51]), "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55]),
         "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59]), "+f"(d[60]), "+f"(d[61]), "+f"(d[62]),
         "+f"(d[63])
-      : "l"(a), "l"(b), "r"(static_cast<int>(add)));
+      : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(kTransposed ? 1 : 0));
 }
 
 }  // namespace slift::kernels::cuda

@@ -27,6 +27,7 @@ struct Segment {
 struct TileWork {
   Segment segments[kMostSegments];
   int segment_count;
+  int width, height;                           // of a periodic field, or else 0
   int tiles_x, tiles_y, output_blocks, units;  // a unit is a tile of cells and of outputs
   int field_bytes, weight_stages;              // of a stage; stages
   bool residual;
@@ -35,6 +36,7 @@ struct TileWork {
 
 struct TileMaps {
   CUtensorMap fields[kMostSegments], weights[2], residual, out;
+  CUtensorMap row, cell;  // of a periodic field: boxes of a tile's width, and of one cell
 };
 
 struct Place {
@@ -82,7 +84,10 @@ struct TileBarriers {
 };
 
 // Where things are in shared memory, and what all warps go through in the same order.
-template <int kRows, int kOutputs, int kSplit>
+//
+// In a backward pass the roles of inputs and outputs are exchanged: weights are transposed, and
+// their cells are in the opposite order.
+template <int kRows, int kOutputs, int kSplit, bool kBackward>
 struct TileBlock {
   static constexpr int kWeightBytes = kOutputs * kChunkBytes;
   static constexpr int kSliceBytes = kTileColumns * kRows * kChunkBytes;  // 64 channels of a result
@@ -127,27 +132,74 @@ struct TileBlock {
     }
   }
 
+  // By a warp.
   __device__ void load() const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
     Stage field{0, 1}, weight{0, 1};
     for_each_unit([&](const Place& at) {
       for_each_chunk([&](const Segment& segment, int s, int chunk) {
         const int around = segment.kernel - 1;
         Barrier& field_full = barriers.field_full[field.index];
+        unsigned char* const to = fields + field.index * work.field_bytes;
+        const int x = at.x - segment.border, y = at.y - segment.border;
         barriers.field_empty[field.index].wait(field.phase);
-        field_full.arrive_and_expect((kTileColumns + around) * (kRows + around) * kChunkBytes);
-        load_box(fields + field.index * work.field_bytes, maps.fields[s], field_full,
-                 chunk * kChunk, at.x - segment.border, at.y - segment.border, at.sample);
-        field.next(kFieldStages);
-        for (int tap = 0; tap < segment.kernel * segment.kernel; ++tap) {
-          Barrier& weight_full = barriers.weight_full[weight.index];
-          barriers.weight_empty[weight.index].wait(weight.phase);
-          weight_full.arrive_and_expect(kWeightBytes);
-          load_box(weights + weight.index * kWeightBytes, maps.weights[segment.weights],
-                   weight_full, segment.first_input + chunk * kChunk, tap, at.output, 0);
-          weight.next(work.weight_stages);
+        if (lane == 0) {
+          field_full.arrive_and_expect((kTileColumns + around) * (kRows + around) * kChunkBytes);
         }
+        if (crosses_edge(x, y, around)) {
+          load_periodic(to, field_full, chunk * kChunk, x, y, at.sample);
+        } else if (lane == 0) {
+          load_box(to, maps.fields[s], field_full, chunk * kChunk, x, y, at.sample);
+        }
+        field.next(kFieldStages);
+        if (lane == 0) {
+          for (int tap = 0; tap < segment.kernel * segment.kernel; ++tap) {
+            load_weights(weight, segment, chunk, tap, at.output);
+            weight.next(work.weight_stages);
+          }
+        }
+        __syncwarp();
       });
     });
+  }
+
+  __device__ void load_weights(const Stage& weight, const Segment& segment, int chunk, int tap,
+                               int output) const {
+    Barrier& full = barriers.weight_full[weight.index];
+    unsigned char* const to = weights + weight.index * kWeightBytes;
+    const CUtensorMap& map = maps.weights[segment.weights];
+    barriers.weight_empty[weight.index].wait(weight.phase);
+    full.arrive_and_expect(kWeightBytes);
+    if constexpr (kBackward) {
+      const int opposite = segment.kernel * segment.kernel - 1 - tap;
+      for (int i = 0; i < kSlices; ++i) {
+        load_box(to + i * kChunk * kChunkBytes, map, full, output + i * kChunk, opposite,
+                 chunk * kChunk, 0);
+      }
+    } else {
+      load_box(to, map, full, segment.first_input + chunk * kChunk, tap, output, 0);
+    }
+  }
+
+  // Whether the surroundings of a tile, from (x, y) on, reach beyond a periodic field.
+  __device__ bool crosses_edge(int x, int y, int around) const {
+    return work.width > 0 && (x < 0 || y < 0 || x + kTileColumns + around > work.width ||
+                              y + kRows + around > work.height);
+  }
+
+  // Tile and surroundings of a 3 x 3 convolution row by row, each by a lane of the warp, whatever
+  // lies beyond the field from its other side.
+  __device__ void load_periodic(unsigned char* to, Barrier& full, int channel, int x, int y,
+                                int sample) const {
+    const int row = static_cast<int>(threadIdx.x) % 32;
+    if (row >= kRows + 2) return;
+    unsigned char* const first = to + row * (kTileColumns + 2) * kChunkBytes;
+    const int from = (y + row + work.height) % work.height;
+    const int left = (x + work.width) % work.width, right = (x + kTileColumns + 1) % work.width;
+    load_box(first, maps.cell, full, channel, left, from, sample);
+    load_box(first + kChunkBytes, maps.row, full, channel, x + 1, from, sample);
+    load_box(first + (kTileColumns + 1) * kChunkBytes, maps.cell, full, channel, right, from,
+             sample);
   }
 
   __device__ void store() const {
@@ -193,16 +245,18 @@ struct TileBlock {
           const std::uint64_t a =
               matrix_at(tile + (dy * pitch + dx) * kChunkBytes, pitch * kChunkBytes);
           const std::uint64_t b = matrix_at(shared_address(weights) + weight.index * kWeightBytes,
-                                            kSubtileRows * kChunkBytes);
+                                            8 * kChunkBytes, kChunk * kChunkBytes);
           constexpr int kUnit = 16;  // of the addresses in a and b, in bytes
           const int subtile = kSubtileRows * pitch * kChunkBytes / kUnit;
           begin_products();
 #pragma unroll
           for (int k = 0; k < 4; ++k) {
-            const int numbers = k * kChunkBytes / 4 / kUnit;
+            constexpr int kNumbers = 16;
+            const int of_a = k * kNumbers * 2 / kUnit;
+            const int of_b = kBackward ? k * kNumbers * kChunkBytes / kUnit : of_a;
 #pragma unroll
             for (int p = 0; p < kSubtiles; ++p) {
-              multiply(sums[p], a + p * subtile + numbers, b + numbers, add || k > 0);
+              multiply<kBackward>(sums[p], a + p * subtile + of_a, b + of_b, add || k > 0);
             }
           }
           commit_products();
@@ -223,6 +277,7 @@ struct TileBlock {
       used_weight->arrive();
       used_field->arrive();
     }
+    __syncwarp();
   }
 
   // Block 0 gets the sums of all, in the order of their ranks.
@@ -311,13 +366,13 @@ struct TileBlock {
   }
 };
 
-template <int kRows, int kOutputs, int kSplit>
+template <int kRows, int kOutputs, int kSplit, bool kBackward>
 __global__ void __launch_bounds__(kTileThreads, 1)
     multiply_tiles(const __grid_constant__ TileMaps maps, const __grid_constant__ TileWork work) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) unsigned char tile_memory[];
   __shared__ TileBarriers barriers;
-  const TileBlock<kRows, kOutputs, kSplit> block(maps, work, barriers, tile_memory);
+  const TileBlock<kRows, kOutputs, kSplit, kBackward> block(maps, work, barriers, tile_memory);
   const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
   if (threadIdx.x == 0) barriers.init(work.weight_stages);
   __syncthreads();
@@ -331,7 +386,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
     wait_for_cluster();
     arrive_at_cluster();
   }
-  if (lane == 0 && warp == kMultiplyWarps) block.load();
+  if (warp == kMultiplyWarps) block.load();
   if (lane == 0 && warp > kMultiplyWarps && block.rank == 0) block.store();
   __syncwarp();
   if (kSplit > 1) wait_for_cluster();
@@ -358,20 +413,20 @@ EncodeTiled encode_tiled() {
   return function;
 }
 
-// Boxes of kChunk channels, `columns` x `rows`, `samples` of them, of a packed bfloat16 tensor
-// [samples, rows, columns, channels].
+// Of a packed bfloat16 tensor [samples, rows, columns, channels].
 struct Extents {
   std::int64_t channels, columns, rows, samples;
 };
 
-CUtensorMap map_of(const void* data, const Extents& all, int columns, int rows, int samples) {
+// Boxes of kChunk channels and columns x rows cells.
+CUtensorMap map_of(const void* data, const Extents& all, int columns, int rows) {
   const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
   const auto box = [](int n) { return static_cast<cuuint32_t>(n); };
   const cuuint64_t sizes[] = {size(all.channels), size(all.columns), size(all.rows),
                               size(all.samples)};
   const cuuint64_t strides[] = {2 * sizes[0], 2 * sizes[0] * sizes[1],
                                 2 * sizes[0] * sizes[1] * sizes[2]};
-  const cuuint32_t boxes[] = {box(kChunk), box(columns), box(rows), box(samples)};
+  const cuuint32_t boxes[] = {box(kChunk), box(columns), box(rows), 1};
   const cuuint32_t steps[] = {1, 1, 1, 1};
   CUtensorMap map;
   const CUresult result = encode_tiled()(
@@ -393,13 +448,16 @@ int multiprocessors() {
   return count;
 }
 
-template <int kRows, int kOutputs, int kSplit>
+template <int kRows, int kOutputs, int kSplit, bool kBackward>
 void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cudaStream_t stream) {
-  using Block = TileBlock<kRows, kOutputs, kSplit>;
+  using Block = TileBlock<kRows, kOutputs, kSplit, kBackward>;
   const ConvShape& shape = problem.shape;
   const int kernel = static_cast<int>(shape.kernel), border = static_cast<int>(shape.border);
-  const Extents in{shape.inputs, shape.width, shape.height, shape.batch};
-  const Extents out{shape.outputs, shape.out_width(), shape.out_height(), shape.batch};
+  const Extents x{shape.inputs, shape.width, shape.height, shape.batch};
+  const Extents y{shape.outputs, shape.out_width(), shape.out_height(), shape.batch};
+  const Extents &in = kBackward ? y : x, &out = kBackward ? x : y;
+  const void* const from = kBackward ? operands.y : operands.x;
+  const void* const to = kBackward ? operands.x : operands.y;
   const std::int64_t mixed = problem.mixed_a + problem.mixed_b;
 
   TileMaps maps{};
@@ -407,27 +465,34 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   const auto add = [&](const void* field, const Extents& extents, const Segment& segment) {
     if (segment.chunks == 0) return;
     maps.fields[work.segment_count] =
-        map_of(field, extents, kTileColumns + segment.kernel - 1, kRows + segment.kernel - 1, 1);
+        map_of(field, extents, kTileColumns + segment.kernel - 1, kRows + segment.kernel - 1);
     work.segments[work.segment_count++] = segment;
   };
-  add(operands.x, in, {chunks_of(shape.inputs), kernel, border, 0, 0});
+  add(from, in, {chunks_of(in.channels), kernel, kBackward ? kernel - 1 - border : border, 0, 0});
   const auto mixed_field = [&](std::int64_t channels) {
     return Extents{channels, out.columns, out.rows, out.samples};
   };
   add(operands.mixed_a, mixed_field(problem.mixed_a), {chunks_of(problem.mixed_a), 1, 0, 1, 0});
   add(operands.mixed_b, mixed_field(problem.mixed_b),
       {chunks_of(problem.mixed_b), 1, 0, 1, static_cast<int>(problem.mixed_a)});
+  const int weight_rows = kBackward ? kChunk : kOutputs;
   maps.weights[0] = map_of(
-      operands.w, {shape.inputs, shape.kernel * shape.kernel, shape.outputs, 1}, 1, kOutputs, 1);
+      operands.w, {shape.inputs, shape.kernel * shape.kernel, shape.outputs, 1}, 1, weight_rows);
   if (mixed > 0) {
-    maps.weights[1] = map_of(operands.mixed_w, {mixed, 1, shape.outputs, 1}, 1, kOutputs, 1);
+    maps.weights[1] = map_of(operands.mixed_w, {mixed, 1, shape.outputs, 1}, 1, kOutputs);
   }
-  maps.out = map_of(operands.y, out, kTileColumns, kRows, 1);
-  if (problem.residual) maps.residual = map_of(operands.residual, out, kTileColumns, kRows, 1);
+  maps.out = map_of(to, out, kTileColumns, kRows);
+  if (problem.residual) maps.residual = map_of(operands.residual, out, kTileColumns, kRows);
+  if (problem.periodic) {
+    maps.row = map_of(from, in, kTileColumns, 1);
+    maps.cell = map_of(from, in, 1, 1);
+    work.width = static_cast<int>(in.columns);
+    work.height = static_cast<int>(in.rows);
+  }
 
   work.tiles_x = tiles_of(out.columns, kTileColumns);
   work.tiles_y = tiles_of(out.rows, kRows);
-  work.output_blocks = static_cast<int>(shape.outputs) / kOutputs;
+  work.output_blocks = static_cast<int>(out.channels) / kOutputs;
   work.units = static_cast<int>(shape.batch) * work.tiles_x * work.tiles_y * work.output_blocks;
   const int box = (kTileColumns + kernel - 1) * (kRows + kernel - 1) * kChunkBytes;
   work.field_bytes = (box + 1023) / 1024 * 1024;  // swizzling repeats after 1024 bytes
@@ -436,7 +501,7 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   work.residual = problem.residual;
   work.bias = problem.bias ? static_cast<const __nv_bfloat16*>(operands.bias) : nullptr;
 
-  constexpr auto kKernel = multiply_tiles<kRows, kOutputs, kSplit>;
+  constexpr auto kKernel = multiply_tiles<kRows, kOutputs, kSplit, kBackward>;
   const int bytes = others + work.weight_stages * Block::kWeightBytes;
   cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
   cudaLaunchAttribute cluster{};
@@ -455,32 +520,43 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   check_launch("convolve_tiles");
 }
 
-// Calls body(tiling, launch_tiles) for all there are.
+using LaunchTiles = void (*)(const ConvProblem&, const ConvOperands&, cudaStream_t);
+
+// Calls body(tiling, how to run it forward, and backward) for all there are.
 template <typename Body>
 void for_each_tiling(const Body& body) {
-  body(Tiling{16, 128, 1}, launch_tiles<16, 128, 1>);
-  body(Tiling{8, 128, 1}, launch_tiles<8, 128, 1>);
-  body(Tiling{16, 64, 1}, launch_tiles<16, 64, 1>);
-  body(Tiling{8, 64, 1}, launch_tiles<8, 64, 1>);
-  body(Tiling{8, 128, 2}, launch_tiles<8, 128, 2>);
-  body(Tiling{8, 64, 2}, launch_tiles<8, 64, 2>);
+  const auto call = [&]<int kRows, int kOutputs, int kSplit>() {
+    const LaunchTiles forward = launch_tiles<kRows, kOutputs, kSplit, false>;
+    const LaunchTiles backward = launch_tiles<kRows, kOutputs, kSplit, true>;
+    body(Tiling{kRows, kOutputs, kSplit}, forward, backward);
+  };
+  call.template operator()<16, 128, 1>();
+  call.template operator()<8, 128, 1>();
+  call.template operator()<16, 64, 1>();
+  call.template operator()<8, 64, 1>();
+  call.template operator()<8, 128, 2>();
+  call.template operator()<8, 64, 2>();
 }
 
 }  // namespace
 
 std::vector<Tiling> tilings(const ConvProblem& problem) {
   const ConvShape& shape = problem.shape;
-  const auto whole_chunks = [](std::int64_t channels) { return channels % kChunk == 0; };
+  const bool backward = problem.pass == ConvPass::kInputGradient;
+  const std::int64_t inputs = backward ? shape.outputs : shape.inputs;
+  const std::int64_t outputs = backward ? shape.inputs : shape.outputs;
+  const bool same_size = shape.kernel == 3 && shape.border == 1;
   std::vector<Tiling> found;
-  if (problem.pass != ConvPass::kForward || problem.type != ConvType::kBFloat16 ||
+  if (problem.pass == ConvPass::kWeightGradient || problem.type != ConvType::kBFloat16 ||
       shape.stride != 1 || shape.kernel > 3 || shape.border >= shape.kernel ||
-      !whole_chunks(shape.inputs) || !whole_chunks(problem.mixed_a) ||
-      !whole_chunks(problem.mixed_b)) {
+      inputs % kChunk != 0 || problem.mixed_a % kChunk != 0 || problem.mixed_b % kChunk != 0 ||
+      (backward && problem.mixed_a + problem.mixed_b > 0) ||
+      (problem.periodic && (!same_size || shape.width % kTileColumns != 0))) {
     return found;
   }
-  for_each_tiling([&](const Tiling& tiling, auto) {
+  for_each_tiling([&](const Tiling& tiling, LaunchTiles, LaunchTiles) {
     // Each block needs something to add up.
-    if (shape.outputs % tiling.outputs == 0 && chunks_of(shape.inputs) >= tiling.split) {
+    if (outputs % tiling.outputs == 0 && chunks_of(inputs) >= tiling.split) {
       found.push_back(tiling);
     }
   });
@@ -498,8 +574,9 @@ bool gpu_runs_tiles() {
 void convolve_tiles(const ConvProblem& problem, const Tiling& tiling, const ConvOperands& operands,
                     void* stream) {
   bool done = false;
-  for_each_tiling([&](const Tiling& other, auto run) {
+  for_each_tiling([&](const Tiling& other, LaunchTiles forward, LaunchTiles backward) {
     if (!(other == tiling)) return;
+    const LaunchTiles run = problem.pass == ConvPass::kForward ? forward : backward;
     run(problem, operands, static_cast<cudaStream_t>(stream));
     done = true;
   });

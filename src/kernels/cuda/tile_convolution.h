@@ -19,8 +19,9 @@ struct Tiling {
   bool operator==(const Tiling&) const = default;
 };
 
-// The tilings for `problem`, none if the kernel does not do it: a forward pass of bfloat16, stride
-// 1, up to 3 x 3, channels multiples of 64. Whether the GPU can run them is another question.
+// The tilings for `problem`, none if the kernel does not do it: a forward pass or the gradient of
+// x, of bfloat16, stride 1, up to 3 x 3, channels multiples of 64; periodic ones with multiples of
+// 16 columns. Whether the GPU can run them is another question.
 std::vector<Tiling> tilings(const ConvProblem& problem);
 
 bool gpu_runs_tiles();  // the current one

@@ -1,7 +1,10 @@
-// Convolutions to whose sums a 1 x 1 convolution of other fields is added, and every way in which
-// the kernel that does this on CUDA divides its work (cuda/tile_convolution.h).
+// Convolutions to whose sums a 1 x 1 convolution of other fields is added, those of framed fields,
+// and every way in which the kernel for both divides its work (cuda/tile_convolution.h).
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
+
+#include <array>
+#include <cmath>
 
 #include "kernels/ops.h"
 #include "tensor/runtime.h"
@@ -133,6 +136,73 @@ TEST(MixedConvolution, TakesOneResidual) {
                c10::Error);
 }
 
+// A norm and the convolution behind it, on a torus.
+struct NormConv {
+  NormConv(std::int64_t inputs, std::int64_t outputs, std::int64_t height, std::int64_t width) {
+    at::manual_seed(3);
+    const auto draw = [](const std::vector<std::int64_t>& shape) {
+      return at::randn(shape, at::kDouble).to(at::kBFloat16).to(at::kDouble);
+    };
+    operands = {draw({3, inputs, height, width}), draw({inputs}), draw({inputs}),
+                draw({outputs, inputs, 3, 3}) / 16};
+    grad = draw({3, outputs, height, width});
+  }
+
+  // The result and the gradients of the operands.
+  std::vector<Tensor> run(const at::Device& device, at::ScalarType type, bool framed) const {
+    std::vector<Tensor> leaves;
+    for (const Tensor& t : operands) {
+      leaves.push_back(mixed_to(t, device, type).clone().requires_grad_());
+    }
+    const ops::Normed normed = ops::norm_activation({.f = kernels::Activation::kGelu,
+                                                     .groups = 8,
+                                                     .a = leaves[0],
+                                                     .scale = leaves[1],
+                                                     .shift = leaves[2],
+                                                     .border = true,
+                                                     .framed = framed});
+    const Tensor out = ops::convolution(normed.out, {.weight = leaves[3], .framed = framed});
+    out.backward(mixed_to(grad, device, type));
+    std::vector<Tensor> results = {out.detach()};
+    for (const Tensor& t : leaves) results.push_back(t.grad());
+    return results;
+  }
+
+  std::vector<Tensor> operands;
+  Tensor grad;
+};
+
+TEST(FramedField, GivesTheGradientsOfThePeriodicField) {
+  for (const auto& [inputs, outputs, height, width] :
+       {std::array{64, 64, 16, 16}, {64, 128, 13, 32}, {192, 64, 5, 48}, {128, 256, 33, 16}}) {
+    const NormConv net(inputs, outputs, height, width);
+    const std::vector<Tensor> expected = net.run(at::kCPU, at::kDouble, false);
+    for (const at::Device& device : test_devices()) {
+      const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
+      const bool takes =
+          ops::takes_framed(mixed_to(net.operands[0], device, type), inputs, outputs);
+      if (device.is_cpu()) {
+        EXPECT_FALSE(takes);
+      }
+      for (const bool framed : {false, takes}) {
+        const std::vector<Tensor> found = net.run(device, type, framed);
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          EXPECT_LT(relative_error(found[i], expected[i]), device.is_cuda() ? 2e-2 : 1e-5)
+              << i << " of " << inputs << " to " << outputs << (framed ? ", framed" : "");
+        }
+      }
+    }
+  }
+}
+
+TEST(FramedField, IsRefusedWithoutAFrame) {
+  for (const at::Device& device : test_devices()) {
+    const auto there = at::TensorOptions(device).dtype(at::kBFloat16);
+    const Tensor x = at::zeros({1, 64, 16, 16}, there), weight = at::zeros({64, 64, 3, 3}, there);
+    EXPECT_THROW(ops::convolution(x, {.weight = weight, .framed = true}), c10::Error) << device;
+  }
+}
+
 #ifdef SLIFT_WITH_CUDNN
 TEST(TileConvolution, EveryTilingAgreesWithFloat64) {
   using namespace kernels::cuda;
@@ -173,6 +243,49 @@ TEST(TileConvolution, EveryTilingAgreesWithFloat64) {
         } else {
           same = out;
         }
+      }
+    }
+  }
+}
+
+TEST(TileConvolution, EveryTilingOfAGradientAgreesWithFloat64) {
+  using namespace kernels::cuda;
+  struct Case {
+    std::int64_t inputs, outputs, height, width, border;
+    bool periodic;
+  };
+  for (const at::Device& device : test_devices()) {
+    if (device.is_cpu() || !gpu_runs_tiles()) continue;
+    for (const Case& c : {Case{64, 64, 16, 16, 1, false},
+                          {128, 64, 19, 37, 1, false},
+                          {64, 192, 9, 18, 0, false},
+                          {128, 128, 16, 16, 1, true},
+                          {64, 128, 37, 32, 1, true},
+                          {256, 256, 8, 48, 1, true}}) {
+      at::manual_seed(5);
+      const Tensor weight = at::randn({c.outputs, c.inputs, 3, 3}, at::kDouble).to(at::kBFloat16);
+      const std::int64_t change = 2 * c.border - 2;
+      const Tensor grad =
+          at::randn({3, c.outputs, c.height + change, c.width + change}, at::kDouble)
+              .to(at::kBFloat16);
+      Tensor x = at::zeros({3, c.inputs, c.height, c.width}, at::kDouble).requires_grad_();
+      const Tensor in = c.periodic ? ops::pad_circular(x) : x;
+      at::conv2d(in, weight.to(at::kDouble), {}, 1, c.periodic ? 0 : c.border)
+          .backward(grad.to(at::kDouble));
+      ConvProblem problem{{3, c.inputs, c.height, c.width, c.outputs, 3, 1, c.border},
+                          ConvPass::kInputGradient};
+      problem.periodic = c.periodic;
+      const std::vector<Tiling> found = tilings(problem);
+      EXPECT_FALSE(found.empty());
+      const Tensor w = mixed_to(weight, device, at::kBFloat16);
+      const Tensor y = mixed_to(grad, device, at::kBFloat16);
+      for (const Tiling& tiling : found) {
+        const Tensor out = at::empty(x.sizes(), y.options(), kMixedLayout).fill_(std::nan(""));
+        convolve_tiles(problem, tiling, {out.data_ptr(), w.data_ptr(), y.data_ptr()},
+                       ops::current_stream());
+        EXPECT_LT(relative_error(out, x.grad()), 2e-2)
+            << problem.key() << ": " << tiling.rows << " rows, " << tiling.outputs
+            << " outputs, split " << tiling.split;
       }
     }
   }
