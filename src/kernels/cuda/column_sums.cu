@@ -71,7 +71,7 @@ struct RowSums {
 // Sum number blockIdx.y for kAddColumns columns, in float64. A thread takes every kAddRows-th row.
 template <typename Out>
 __global__ void __launch_bounds__(kAddThreads)
-    add_rows(const __grid_constant__ RowSums<Out> sums, std::int64_t rows, int columns) {
+    add_rows(const __grid_constant__ RowSums<Out> sums, int rows, int columns) {
   __shared__ double shared[kAddRows][kAddColumns];
   const int lane = static_cast<int>(threadIdx.x) % kAddColumns;
   const int row = static_cast<int>(threadIdx.x) / kAddColumns;
@@ -79,14 +79,15 @@ __global__ void __launch_bounds__(kAddThreads)
   const float* x = sums.x[blockIdx.y];
   cudaGridDependencySynchronize();  // with add_slabs, if this was launched early
   double sum = 0;
-  for (std::int64_t r = c < columns ? row : rows; r < rows; r += kRowsInFlight * kAddRows) {
+  for (int r = c < columns ? row : rows; r < rows; r += kRowsInFlight * kAddRows) {
     float values[kRowsInFlight];
 #pragma unroll
     for (int j = 0; j < kRowsInFlight; ++j) {
-      values[j] = x[min(r + j * kAddRows, rows - 1) * columns + c];
+      const int next = r + j * kAddRows;
+      values[j] = next < rows ? x[std::int64_t{next} * columns + c] : 0.0f;
     }
 #pragma unroll
-    for (int j = 0; j < kRowsInFlight; ++j) sum += r + j * kAddRows < rows ? values[j] : 0.0f;
+    for (int j = 0; j < kRowsInFlight; ++j) sum += values[j];
   }
   shared[row][lane] = sum;
   __syncthreads();
@@ -111,7 +112,8 @@ void column_sums(std::span<const ColumnSum> sums, std::int64_t rows, std::int64_
       launch.out[i] = sums[i].out;
     }
     add_rows<<<dim3(add_blocks(columns), static_cast<unsigned>(count)), kAddThreads, 0,
-               static_cast<cudaStream_t>(stream)>>>(launch, rows, static_cast<int>(columns));
+               static_cast<cudaStream_t>(stream)>>>(launch, static_cast<int>(rows),
+                                                    static_cast<int>(columns));
     check_launch("column_sums");
     sums = sums.subspan(count);
   }
@@ -140,8 +142,8 @@ void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFl
   config.stream = queue;
   config.attrs = &early;
   config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, add_rows<BFloat16>, RowSums<BFloat16>{{workspace}, {out}}, slabs,
-                     static_cast<int>(columns));
+  cudaLaunchKernelEx(&config, add_rows<BFloat16>, RowSums<BFloat16>{{workspace}, {out}},
+                     static_cast<int>(slabs), static_cast<int>(columns));
   check_launch("column_sums");
 }
 
