@@ -26,6 +26,7 @@ constexpr ConvCase kConvCases[] = {
     {"one cell", 1, 8, 8, 1, 1, 3, 1, 1, true, true},
     {"2 x 2", 2, 16, 64, 6, 5, 2, 1, 1, true, false},
     {"many cells", 2, 8, 8, 50, 50, 3, 1, 1, true, true},
+    {"many cells, 72 channels", 2, 8, 72, 37, 61, 1, 1, 0, true, false},
     {"many channels", 2, 128, 64, 8, 8, 3, 1, 1, true, true},
     // By kernels of our own on CUDA (cuda/thin_convolution.h): a strip is 30 columns wide, or 16.
     {"128 to 8", 2, 128, 8, 11, 35, 3, 1, 1, true, false},

@@ -189,6 +189,12 @@ struct PushStateArgs {
   float* window;        // [batch, length, C, height, width]
 };
 
+// out[c] = sum over r of x[r, c].
+struct ColumnSum {
+  const float* x;  // [rows, columns]
+  float* out;      // [columns]
+};
+
 // out = a Wa^T + b Wb^T with W = [Wa, Wb], one linear map of two fields side by side; sums in
 // float32, rounded once. All pointers are aligned to 16 bytes.
 struct MixArgs {
@@ -291,10 +297,13 @@ void pack_window(const PackWindowArgs& args, void* stream);
 template <typename T>
 void push_state(const PushStateArgs<T>& args, void* stream);
 
-// out[c] = sum over r of x[r, c], in float32 over short blocks, else in float64, rounded at the
-// end; the same bits every time. x [rows, columns] is aligned to 16 bytes; `workspace` is
-// column_sums_workspace() floats. Columns are as can_sum_columns() allows: multiples of 8 up to
-// 2048.
+// Sums of columns, out[c] = sum over r of x[r, c], the same bits every time. The first form is for
+// few rows, all `sums` of one size in a launch, in float64. The second is for many: it reads x,
+// aligned to 16 bytes, at the speed of memory, and adds in float32 over short blocks, else in
+// float64. `workspace` is column_sums_workspace() floats that hold nothing before or after; columns
+// are as can_sum_columns() allows: multiples of 8 up to 4096. Both round once at the end.
+void column_sums(std::span<const ColumnSum> sums, std::int64_t rows, std::int64_t columns,
+                 void* stream);
 bool can_sum_columns(std::int64_t columns);
 std::int64_t column_sums_workspace(std::int64_t rows, std::int64_t columns);
 void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFloat16* out,

@@ -166,7 +166,8 @@ std::vector<NormCase> cases() {
   all.push_back({1, 70, 70, 8, 0, 4, true, Activation::kGelu, true, true});  // several blocks
   all.push_back({1, 10, 13, 512, 0, 2, true, Activation::kGelu, true});      // and closing threads
   all.push_back({2, 4, 5, 1032, 1024, 257, true, Activation::kGelu, true, true});  // packs
-  all.push_back({2, 1, 3, 301, 0, 1, true, Activation::kSilu, true});  // channels one by one
+  all.push_back({2, 1, 3, 301, 0, 1, true, Activation::kSilu, true});   // channels one by one
+  all.push_back({133, 1, 2, 40, 0, 8, true, Activation::kGelu, true});  // many samples
   return all;
 }
 
@@ -329,6 +330,40 @@ TEST_P(NormOnDevice, AFilmMayBePartOfAWiderMatrix) {
     EXPECT_TRUE(
         at::equal(with_film_from(c, t, same, 0)[0], with_film_from(c, t, same.contiguous(), 0)[0]))
         << type.name;
+  }
+}
+
+// A parameter is a leaf, whose gradient is computed beside the rest of backward (side_stream.h),
+// the result of something, or wants no gradient; in all combinations.
+TEST_P(NormOnDevice, GradientsOfParametersDoNotDependOnWhichAreWanted) {
+  enum class Role { kLeaf, kResult, kConstant };
+  const NormCase c{5, 3, 4, 24, 16, 8, true, Activation::kGelu, true};
+  for (const Type& type : types(GetParam())) {
+    if (type.name == at::kDouble) continue;
+    const NormTensors inputs = moved(make_inputs(c), GetParam(), type.name);
+    std::vector<Tensor> want;
+    for (unsigned roles = 0; roles < 27; ++roles) {
+      NormTensors t = inputs;
+      for (Tensor* p : {&t.bias, &t.scale, &t.shift}) *p = p->to(at::kFloat);
+      t.a = t.a.detach().requires_grad_();
+      std::vector<Tensor> leaves;
+      unsigned left = roles;
+      for (Tensor* p : {&t.bias, &t.scale, &t.shift}) {
+        const auto role = static_cast<Role>(left % 3);
+        left /= 3;
+        leaves.push_back(p->detach().requires_grad_(role != Role::kConstant));
+        *p = role == Role::kResult ? leaves.back() * 1 : leaves.back();
+      }
+      weighted(c, apply(c, t)).backward();
+      for (std::size_t i = 0; i < leaves.size(); ++i) {
+        const Tensor got = leaves[i].grad();
+        if (roles == 0) want.push_back(got);  // all are leaves
+        ASSERT_EQ(got.defined(), leaves[i].requires_grad()) << roles << " " << i;
+        if (got.defined()) {
+          EXPECT_TRUE(at::equal(got, want[i])) << roles << " " << i;
+        }
+      }
+    }
   }
 }
 

@@ -1,8 +1,12 @@
 #include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
+#include <algorithm>
+#include <vector>
+
 #include "kernels/kernel_choice.h"
 #include "kernels/ops.h"
+#include "kernels/side_stream.h"
 #include "tensor/shapes.h"
 
 namespace slift::ops {
@@ -25,20 +29,6 @@ void for_each_part(const kernels::NormShape& shape, const Body& body) {
       body(kernels::NormPart{i / cuts, i % cuts * groups, groups});
     }
   });
-}
-
-// Adds up the rows of each of [k, rows, n] in their order, whatever the number of threads.
-Tensor add_rows(const Tensor& x) {
-  if (x.is_cuda()) return x.sum(1);
-  Tensor totals = at::zeros({x.size(0), x.size(2)}, x.options());
-  float* sum = totals.data_ptr<float>();
-  const float* row = x.data_ptr<float>();
-  for (std::int64_t k = 0; k < x.size(0); ++k, sum += x.size(2)) {
-    for (std::int64_t i = 0; i < x.size(1); ++i, row += x.size(2)) {
-      for (std::int64_t c = 0; c < x.size(2); ++c) sum[c] += row[c];
-    }
-  }
-  return totals;
 }
 
 // What the kernels read, in ops.h's shapes, dense but for the rows of film, which may lie apart;
@@ -149,6 +139,39 @@ void run_backward(const Operands& x, const Tensor& means, const Tensor& rstds,
   });
 }
 
+// Gradients of parameters: sums over samples of what run_backward() wrote, a row for each sample.
+class SampleSums {
+ public:
+  // total [C] = sum over n of rows[n, :]. Keeps `rows` [batch, C], but not `total`.
+  void add(const Tensor& rows, const Tensor& total) {
+    rows_.push_back(rows);
+    sums_.push_back({data_of<float>(rows), data_of<float>(total)});
+  }
+  bool empty() const { return sums_.empty(); }
+
+  // On CUDA this only enqueues. On the CPU rows are added in their order, whatever the number of
+  // threads.
+  void run() const {
+    if (empty()) return;
+    const std::int64_t batch = rows_[0].size(0), channels = rows_[0].size(1);
+#ifdef SLIFT_WITH_CUDA
+    if (rows_[0].is_cuda()) {
+      return kernels::cuda::column_sums(sums_, batch, channels, current_stream());
+    }
+#endif
+    for (const auto& [rows, total] : sums_) {
+      std::fill_n(total, channels, 0.0f);
+      for (std::int64_t n = 0; n < batch; ++n) {
+        for (std::int64_t c = 0; c < channels; ++c) total[c] += rows[n * channels + c];
+      }
+    }
+  }
+
+ private:
+  std::vector<Tensor> rows_;
+  std::vector<kernels::ColumnSum> sums_;
+};
+
 // Our kernels in autograd's terms: a, b, bias, scale, shift, film -> out, a, b. Keeps the inputs
 // and the statistics for backward.
 struct NormActivate : torch::autograd::Function<NormActivate> {
@@ -188,21 +211,27 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
     const auto dense = [&](const Tensor& grad) {
       return grad.defined() ? grad.contiguous(kLayout) : at::empty({0}, x.a.options());
     };
-    // The sums over samples of the parameters' gradients, all at once.
-    const bool biased = x.bias.numel() > 0;
-    const Tensor rows =
-        at::empty({biased ? 3 : 2, x.a.size(0), x.scale.size(0)}, x.scale.options());
-    const Slopes slopes{at::empty_like(x.a),
-                        at::empty_like(x.b),
-                        biased ? rows[2] : at::empty({0}, rows.options()),
-                        rows[0],
-                        rows[1],
-                        at::empty(x.film.sizes(), x.film.options())};
+    const auto row_per_sample = [&](const Tensor& parameter) {
+      return at::empty({x.a.size(0), parameter.size(0)}, parameter.options());
+    };
+    const Slopes slopes{at::empty_like(x.a),     at::empty_like(x.b),
+                        row_per_sample(x.bias),  row_per_sample(x.scale),
+                        row_per_sample(x.shift), at::empty(x.film.sizes(), x.film.options())};
     run_backward(x, saved[6], saved[7], {dense(grads[0]), dense(grads[1]), dense(grads[2])},
                  slopes);
-    const Tensor sums = add_rows(rows);
-    return {none,    none,    none,       none, slopes.a, slopes.b, biased ? sums[2] : none,
-            sums[0], sums[1], slopes.film};
+    // Gradients of leaves are computed beside the rest of backward, which does not wait for them.
+    SampleSums here, beside;
+    const auto total = [&](std::size_t input, const Tensor& parameter, const Tensor& rows) {
+      if (!context->needs_input_grad(input)) return none;
+      const Tensor sum = at::empty_like(parameter);
+      (becomes_the_gradient(parameter) ? beside : here).add(rows, sum);
+      return sum;
+    };
+    const Tensor bias = total(2, x.bias, slopes.bias), scale = total(3, x.scale, slopes.scale),
+                 shift = total(4, x.shift, slopes.shift);
+    if (!beside.empty()) run_beside_backward(x.a.device(), [beside] { beside.run(); });
+    here.run();
+    return {none, none, none, none, slopes.a, slopes.b, bias, scale, shift, slopes.film};
   }
 };
 

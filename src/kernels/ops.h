@@ -51,7 +51,8 @@ struct Normed {
 
 // Group norm, FiLM and activation of a and b side by side, with autograd. Our kernels for float32
 // on the CPU, where results do not depend on the number of threads, and for float32 and bfloat16 on
-// CUDA: channels-last, the same bits every time. LibTorch's functions elsewhere.
+// CUDA: channels-last, the same bits every time; gradients of bias, scale and shift, if these are
+// leaves, are computed beside the rest of backward (side_stream.h). LibTorch's functions elsewhere.
 Normed norm_activation(const NormArgs& args);
 
 // Surrounds a periodic field by one cell of its images, with autograd: [B, C, H, W] -> [B, C, H +

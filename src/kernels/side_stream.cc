@@ -8,6 +8,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 
 #include "tensor/stream_order.h"
 #endif
@@ -47,12 +48,14 @@ class Branch {
     order(main_, side_);
     const c10::cuda::CUDAStreamGuard guard(side_);
     body_();
+    done_.record(side_);
   }
 
   // Does nothing the second time.
   void join() {
     if (!body_) return;
-    order(side_, main_);
+    if (!done_.isCreated()) done_.record(side_);  // the body has thrown
+    done_.block(main_);
     body_ = nullptr;
   }
 
@@ -65,6 +68,7 @@ class Branch {
  private:
   CUDAStream main_, side_;
   std::function<void()> body_;  // null once it is joined
+  at::cuda::CUDAEvent done_;
 };
 
 CUDAStream side_stream(c10::DeviceIndex device) {
@@ -77,16 +81,19 @@ CUDAStream side_stream(c10::DeviceIndex device) {
 
 }  // namespace
 
+#endif
+
 void run_beside_backward(const at::Device& device, std::function<void()> body) {
-  thread_local std::weak_ptr<Branch> last;
-  if (const auto earlier = last.lock()) earlier->join();
+  if (!device.is_cuda()) return body();
+#ifdef SLIFT_WITH_CUDA
+  thread_local std::weak_ptr<Branch> last, last_but_one;
+  if (const auto earlier = last_but_one.lock()) earlier->join();
   const auto branch = std::make_shared<Branch>(side_stream(device.index()), std::move(body));
   torch::autograd::Engine::get_default_engine().queue_callback(
       [branch] { branch->join_with_caller(); });
-  last = branch;
+  last_but_one = std::exchange(last, branch);
   branch->run();
-}
-
 #endif
+}
 
 }  // namespace slift::ops

@@ -15,12 +15,12 @@ namespace slift::ops {
 // no one else may hold it: else autograd drops it or copies it.
 bool becomes_the_gradient(const Tensor& input);
 
-#ifdef SLIFT_WITH_CUDA
 // Calls `body`, which enqueues on the current stream, with a side stream as that one: one for each
 // thread and device, which first waits for what the stream that was current, the main one, was
-// given so far. The main stream waits for it when the next body is to run, and at the latest at the
-// end of this backward pass, when the stream of whoever called backward() does, too. So at most one
-// body runs at a time, and all of it is inside a recording of the pass. The host waits for nothing.
+// given so far. The main stream waits for the body when the next but one is to run, so that a short
+// one behind a long one costs it nothing, and at the latest at the end of this backward pass, when
+// the stream of whoever called backward() does, too. So bodies run one after the other, two are
+// held at most, and all of it is inside a recording of the pass. The host waits for nothing.
 //
 // `body` is kept until then, with the tensors it captures: all that it reads or works in, allocated
 // before, for memory that is given back earlier would be used again at once. It allocates nothing.
@@ -29,7 +29,8 @@ bool becomes_the_gradient(const Tensor& input);
 //
 // If the pass fails, the main stream waits when the pass is destroyed; results are lost. Only one
 // pass at a time may use a device.
+//
+// On the CPU `body` is just called.
 void run_beside_backward(const at::Device& device, std::function<void()> body);
-#endif
 
 }  // namespace slift::ops

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <vector>
 
@@ -99,50 +101,61 @@ class Chain {
  public:
   explicit Chain(const at::Device& device)
       : type_(device.is_cuda() ? at::kBFloat16 : at::kFloat),
-        channels_(device.is_cuda() ? 64 : 8),
+        channels_(device.is_cuda() ? 64 : 16),
         size_(device.is_cuda() ? 64 : 6) {
     at::manual_seed(5);
     const at::TensorOptions there(device);
-    for (int i = 0; i < kLayers; ++i) {
-      weights_.push_back(at::randn({channels_, channels_, 3, 3}, there)
-                             .mul(0.05)
-                             .to(type_)
-                             .contiguous(at::MemoryFormat::ChannelsLast)
-                             .requires_grad_());
-      biases_.push_back(at::randn({channels_}, there).to(type_).requires_grad_());
+    for (Layer& layer : layers_) {
+      layer = {at::randn({channels_}, there), at::randn({channels_}, there),
+               at::randn({channels_}, there),
+               at::randn({channels_, channels_, 3, 3}, there)
+                   .mul(0.05)
+                   .to(type_)
+                   .contiguous(at::MemoryFormat::ChannelsLast),
+               at::randn({channels_}, there).to(type_)};
+      for (Tensor* p : layer.all()) p->requires_grad_();
     }
-    scale_ = at::ones({channels_}, there);
-    shift_ = at::zeros({channels_}, there);
     x_ = at::randn({4, channels_, size_, size_}, there).to(type_);
   }
 
-  std::vector<Tensor> leaves() const {
-    std::vector<Tensor> all = weights_;
-    all.insert(all.end(), biases_.begin(), biases_.end());
+  std::vector<Tensor> leaves() {
+    std::vector<Tensor> all;
+    for (Layer& layer : layers_) {
+      for (const Tensor* p : layer.all()) all.push_back(*p);
+    }
     return all;
   }
   Tensor& input() { return x_; }
 
-  // Weights and biases as they are, or as results, whose gradients are computed in line.
+  // With the parameters as they are, or as results, whose gradients are computed in line.
   Tensor loss(bool as_leaves) const {
     Tensor x = x_;
-    for (std::size_t i = 0; i < kLayers; ++i) {
-      const ops::Normed normed = ops::norm_activation(
-          {.f = kernels::Activation::kGelu, .groups = 8, .a = x, .scale = scale_, .shift = shift_});
-      x = ops::convolution(normed.out, {.weight = as_leaves ? weights_[i] : weights_[i] * 1,
-                                        .bias = as_leaves ? biases_[i] : biases_[i] * 1,
-                                        .residual = normed.a,
-                                        .border = 1});
+    for (Layer layer : layers_) {
+      if (!as_leaves) {
+        for (Tensor* p : layer.all()) *p = *p * 1;
+      }
+      const ops::Normed normed = ops::norm_activation({.f = kernels::Activation::kGelu,
+                                                       .groups = 8,
+                                                       .a = x,
+                                                       .bias = layer.norm_bias,
+                                                       .scale = layer.scale,
+                                                       .shift = layer.shift});
+      x = ops::convolution(
+          normed.out,
+          {.weight = layer.weight, .bias = layer.bias, .residual = normed.a, .border = 1});
     }
     return x.to(at::kFloat).square().mean() * 1000;
   }
 
  private:
-  static constexpr int kLayers = 6;
+  struct Layer {
+    Tensor norm_bias, scale, shift, weight, bias;
+    std::vector<Tensor*> all() { return {&norm_bias, &scale, &shift, &weight, &bias}; }
+  };
   at::ScalarType type_;
   std::int64_t channels_, size_;
-  std::vector<Tensor> weights_, biases_;
-  Tensor scale_, shift_, x_;
+  std::array<Layer, 6> layers_;
+  Tensor x_;
 };
 
 std::vector<Tensor> take_gradients(const std::vector<Tensor>& leaves) {
@@ -160,7 +173,7 @@ void expect_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
 }
 
 TEST_P(SideStream, GradientsBesideBackwardAreThoseInLine) {
-  const Chain chain(GetParam());
+  Chain chain(GetParam());
   chain.loss(/*as_leaves=*/false).backward();
   const std::vector<Tensor> expected = take_gradients(chain.leaves());
   for (const Tensor& g : expected) EXPECT_GT(g.abs().max().item<double>(), 0);
@@ -197,20 +210,21 @@ TEST_P(SideStream, RecordedGradientsAreThoseInLine) {
 
 // x, whose backward copies the gradient to another place beside the rest, after a while.
 struct SlowIdentity : torch::autograd::Function<SlowIdentity> {
-  static inline std::weak_ptr<int> held;  // by the body of the last backward
-  // Whether the body before still held its tensors before and after this one was started.
-  static inline std::vector<bool> earlier_held;
+  static inline std::vector<std::weak_ptr<int>> tokens;  // one for each body, which holds it
+  static inline std::vector<std::int64_t> held;  // how many, before and after each body was started
   static inline bool fails = false;
   static inline bool on_another_stream = false;
 
+  static std::int64_t count_held() {
+    return std::count_if(tokens.begin(), tokens.end(), [](const auto& t) { return !t.expired(); });
+  }
   static Tensor forward(AutogradContext*, const Tensor& x, const Tensor& leaf) { return x + leaf; }
   static variable_list backward(AutogradContext*, variable_list grads) {
     const Tensor from = grads[0].contiguous(), to = at::zeros_like(from);
     const Tensor load = at::ones({2048, 2048}, from.options()), waste = at::empty_like(load);
     const auto token = std::make_shared<int>();
-    const std::weak_ptr<int> earlier = held;
-    held = token;
-    earlier_held.push_back(!earlier.expired());
+    held.push_back(count_held());
+    tokens.push_back(token);
     const auto main = c10::cuda::getCurrentCUDAStream();
     ops::run_beside_backward(
         from.device(), [token, from, load, waste, main, target = to.data_ptr<float>()] {
@@ -219,25 +233,26 @@ struct SlowIdentity : torch::autograd::Function<SlowIdentity> {
           for (int i = 0; i < 20; ++i) at::mm_out(room, load, load);
           result.copy_(from);
         });
-    earlier_held.push_back(!earlier.expired());
+    held.push_back(count_held());
     TORCH_CHECK(!fails, "as the test wants it");
     return {grads[0], to};
   }
 };
 
 // For CUDA alone: on the CPU there are no streams.
-TEST_P(SideStream, BodiesRunBesideAndAreJoinedAtTheNextAndAtTheEnd) {
+TEST_P(SideStream, BodiesRunBesideAndAreJoinedAtTheNextButOneAndAtTheEnd) {
   if (!GetParam().is_cuda()) return;
   const auto there = at::TensorOptions(GetParam());
   const Tensor x = at::zeros({1000}, there).requires_grad_();
   for (const bool fails : {false, true, false}) {
-    Tensor first = at::zeros({1000}, there).requires_grad_();
-    Tensor second = at::zeros({1000}, there).requires_grad_();
+    std::vector<Tensor> leaves;
+    for (int i = 0; i < 4; ++i) leaves.push_back(at::zeros({1000}, there).requires_grad_());
     const Tensor weights = at::arange(1000, there.dtype(at::kFloat));
     SlowIdentity::fails = fails;
-    SlowIdentity::earlier_held.clear();
+    SlowIdentity::held.clear();
     const auto backward = [&] {
-      const Tensor y = SlowIdentity::apply(SlowIdentity::apply(x, first), second);
+      Tensor y = x;
+      for (const Tensor& leaf : leaves) y = SlowIdentity::apply(y, leaf);
       (y * weights).sum().backward();
     };
     if (fails) {
@@ -245,11 +260,10 @@ TEST_P(SideStream, BodiesRunBesideAndAreJoinedAtTheNextAndAtTheEnd) {
     } else {
       backward();
       // What the main stream reads now is what the side stream wrote.
-      EXPECT_TRUE(first.grad().equal(weights));
-      EXPECT_TRUE(second.grad().equal(weights));
-      // Even after a pass that failed nothing is held.
-      EXPECT_EQ(SlowIdentity::earlier_held, (std::vector<bool>{false, false, true, false}));
-      EXPECT_TRUE(SlowIdentity::held.expired());
+      for (const Tensor& leaf : leaves) EXPECT_TRUE(leaf.grad().equal(weights));
+      // Even after a pass that failed nothing is held at first.
+      EXPECT_EQ(SlowIdentity::held, (std::vector<std::int64_t>{0, 1, 1, 2, 2, 2, 2, 2}));
+      EXPECT_EQ(SlowIdentity::count_held(), 0);
     }
     EXPECT_TRUE(SlowIdentity::on_another_stream);
   }

@@ -1,6 +1,8 @@
-// Two launches: blocks add up slabs of rows, then their sums are added up in order. The order
-// depends on the sizes alone.
+// Few rows are added up in one launch. Many rows take two: blocks that fill the GPU add up slabs of
+// them, then the sums of the slabs are added up as few rows. The order depends on the sizes alone.
 #include <cuda_runtime.h>
+
+#include <algorithm>
 
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packs.h"
@@ -9,66 +11,116 @@
 namespace slift::kernels::cuda {
 namespace {
 
-constexpr int kColumnThreads = 256;
 constexpr int kColumnPack = kPackSize<BFloat16>;
-constexpr std::int64_t kMostSlabs = 512;
-constexpr std::int64_t kRowsOfThread = 16;  // at least, to be worth a block
-constexpr int kClosingColumns = 32, kClosingRows = kColumnThreads / kClosingColumns;
+constexpr int kSlabThreads = 512;
+constexpr int kPacksInFlight = 8;               // of a thread: hides the latency of memory
+constexpr std::int64_t kMostSlabs = 256;        // all blocks at once, two a multiprocessor
+constexpr int kAddColumns = 32, kAddRows = 16;  // of a block that adds up few rows
+constexpr int kAddThreads = kAddColumns * kAddRows;
+constexpr int kRowsInFlight = 8;
+constexpr int kSumsPerLaunch = 4;
 
 std::int64_t slabs_of(std::int64_t rows, std::int64_t columns) {
-  const std::int64_t at_once = kColumnThreads / (columns / kColumnPack);
-  const std::int64_t wanted = rows / (at_once * kRowsOfThread);
-  return wanted < 1 ? 1 : wanted > kMostSlabs ? kMostSlabs : wanted;
+  const std::int64_t wanted = rows * (columns / kColumnPack) / (kSlabThreads * kPacksInFlight);
+  return std::clamp<std::int64_t>(wanted, 1, kMostSlabs);
 }
 
-// A thread takes kColumnPack columns of every `at_once`-th row of its block's slab.
-__global__ void __launch_bounds__(kColumnThreads)
-    add_slabs(const BFloat16* x, std::int64_t rows, std::int64_t columns, float* partials) {
-  __shared__ float shared[kColumnThreads][kColumnPack + 1];
-  const int lanes = static_cast<int>(columns / kColumnPack), at_once = kColumnThreads / lanes;
-  const int lane = static_cast<int>(threadIdx.x) % lanes,
-            row = static_cast<int>(threadIdx.x) / lanes;
+// partials[blockIdx.x, c]: the sum of column c over the rows of a block's slab. These are packs in
+// a row, of which a thread takes every stride-th, all of the same columns.
+__global__ void __launch_bounds__(kSlabThreads)
+    add_slabs(const BFloat16* x, std::int64_t rows, int columns, float* partials) {
+  __shared__ alignas(16) float shared[kSlabThreads * kColumnPack];  // [at_once, columns] and a rest
+  const int thread = static_cast<int>(threadIdx.x), lanes = columns / kColumnPack;
+  const int at_once = kSlabThreads / lanes, stride = at_once * lanes;
   const std::int64_t slab = (rows + gridDim.x - 1) / gridDim.x, first = blockIdx.x * slab;
   const std::int64_t end = first + slab < rows ? first + slab : rows;
+  const int packs = first < end ? static_cast<int>(end - first) * lanes : 0;
+  x += first * columns;
   float sums[kColumnPack] = {};
-  if (row < at_once) {
-#pragma unroll 4
-    for (std::int64_t r = first + row; r < end; r += at_once) {
-      float values[kColumnPack];
-      load(x + r * columns + lane * kColumnPack, values);
-      for (int i = 0; i < kColumnPack; ++i) sums[i] += values[i];
+  for (int p = thread < stride ? thread : packs; p < packs; p += kPacksInFlight * stride) {
+    // Beyond the end the last pack is read and not added: loads under a condition would wait for
+    // each other.
+    float values[kPacksInFlight][kColumnPack];
+#pragma unroll
+    for (int j = 0; j < kPacksInFlight; ++j) {
+      load(x + min(p + j * stride, packs - 1) * kColumnPack, values[j]);
+    }
+#pragma unroll
+    for (int j = 0; j < kPacksInFlight; ++j) {
+      if (p + j * stride < packs) {
+        for (int i = 0; i < kColumnPack; ++i) sums[i] += values[j][i];
+      }
     }
   }
-  for (int i = 0; i < kColumnPack; ++i) shared[threadIdx.x][i] = sums[i];
+  cudaTriggerProgrammaticLaunchCompletion();  // from here add_rows may take its place
+  store(sums, shared + thread * kColumnPack);
   __syncthreads();
-  for (int c = static_cast<int>(threadIdx.x); c < columns; c += kColumnThreads) {
+  for (int c = thread; c < columns; c += kSlabThreads) {
     float total = 0;
-    for (int r = 0; r < at_once; ++r) total += shared[r * lanes + c / kColumnPack][c % kColumnPack];
-    partials[blockIdx.x * columns + c] = total;
+    for (int r = 0; r < at_once; ++r) total += shared[r * columns + c];
+    partials[static_cast<std::int64_t>(blockIdx.x) * columns + c] = total;
   }
 }
 
-__global__ void __launch_bounds__(kColumnThreads)
-    close_slabs(const float* partials, std::int64_t slabs, std::int64_t columns, BFloat16* out) {
-  __shared__ double shared[kClosingRows][kClosingColumns];
-  const int lane = static_cast<int>(threadIdx.x) % kClosingColumns;
-  const int row = static_cast<int>(threadIdx.x) / kClosingColumns;
-  const std::int64_t c = static_cast<std::int64_t>(blockIdx.x) * kClosingColumns + lane;
+template <typename Out>
+struct RowSums {
+  const float* x[kSumsPerLaunch];  // [rows, columns]
+  Out* out[kSumsPerLaunch];        // [columns]
+};
+
+// Sum number blockIdx.y for kAddColumns columns, in float64. A thread takes every kAddRows-th row.
+template <typename Out>
+__global__ void __launch_bounds__(kAddThreads)
+    add_rows(const __grid_constant__ RowSums<Out> sums, int rows, int columns) {
+  __shared__ double shared[kAddRows][kAddColumns];
+  const int lane = static_cast<int>(threadIdx.x) % kAddColumns;
+  const int row = static_cast<int>(threadIdx.x) / kAddColumns;
+  const int c = static_cast<int>(blockIdx.x) * kAddColumns + lane;
+  const float* x = sums.x[blockIdx.y];
+  cudaGridDependencySynchronize();  // with add_slabs, if this was launched early
   double sum = 0;
-  for (std::int64_t s = row; c < columns && s < slabs; s += kClosingRows) {
-    sum += partials[s * columns + c];
+  for (int r = c < columns ? row : rows; r < rows; r += kRowsInFlight * kAddRows) {
+    float values[kRowsInFlight];
+#pragma unroll
+    for (int j = 0; j < kRowsInFlight; ++j) {
+      const int next = r + j * kAddRows;
+      values[j] = next < rows ? x[std::int64_t{next} * columns + c] : 0.0f;
+    }
+#pragma unroll
+    for (int j = 0; j < kRowsInFlight; ++j) sum += values[j];
   }
   shared[row][lane] = sum;
   __syncthreads();
   if (row > 0 || c >= columns) return;
-  for (int r = 1; r < kClosingRows; ++r) sum += shared[r][lane];
-  from_float(static_cast<float>(sum), out[c]);
+  for (int r = 1; r < kAddRows; ++r) sum += shared[r][lane];
+  from_float(static_cast<float>(sum), sums.out[blockIdx.y][c]);
+}
+
+unsigned add_blocks(std::int64_t columns) {
+  return static_cast<unsigned>((columns + kAddColumns - 1) / kAddColumns);
 }
 
 }  // namespace
 
+void column_sums(std::span<const ColumnSum> sums, std::int64_t rows, std::int64_t columns,
+                 void* stream) {
+  while (!sums.empty()) {
+    const std::size_t count = std::min<std::size_t>(sums.size(), kSumsPerLaunch);
+    RowSums<float> launch = {};
+    for (std::size_t i = 0; i < count; ++i) {
+      launch.x[i] = sums[i].x;
+      launch.out[i] = sums[i].out;
+    }
+    add_rows<<<dim3(add_blocks(columns), static_cast<unsigned>(count)), kAddThreads, 0,
+               static_cast<cudaStream_t>(stream)>>>(launch, static_cast<int>(rows),
+                                                    static_cast<int>(columns));
+    check_launch("column_sums");
+    sums = sums.subspan(count);
+  }
+}
+
 bool can_sum_columns(std::int64_t columns) {
-  return columns % kColumnPack == 0 && columns / kColumnPack <= kColumnThreads;
+  return columns % kColumnPack == 0 && columns / kColumnPack <= kSlabThreads;
 }
 
 std::int64_t column_sums_workspace(std::int64_t rows, std::int64_t columns) {
@@ -79,10 +131,19 @@ void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFl
                  float* workspace, void* stream) {
   const auto queue = static_cast<cudaStream_t>(stream);
   const std::int64_t slabs = slabs_of(rows, columns);
-  add_slabs<<<static_cast<unsigned>(slabs), kColumnThreads, 0, queue>>>(x, rows, columns,
-                                                                        workspace);
-  const auto blocks = static_cast<unsigned>((columns + kClosingColumns - 1) / kClosingColumns);
-  close_slabs<<<blocks, kColumnThreads, 0, queue>>>(workspace, slabs, columns, out);
+  add_slabs<<<static_cast<unsigned>(slabs), kSlabThreads, 0, queue>>>(
+      x, rows, static_cast<int>(columns), workspace);
+  cudaLaunchAttribute early = {};  // its blocks wait on the GPU, not in the queue
+  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = add_blocks(columns);
+  config.blockDim = kAddThreads;
+  config.stream = queue;
+  config.attrs = &early;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, add_rows<BFloat16>, RowSums<BFloat16>{{workspace}, {out}},
+                     static_cast<int>(slabs), static_cast<int>(columns));
   check_launch("column_sums");
 }
 
