@@ -68,19 +68,35 @@ ReadyKernel prepare_sums(const Tensor& field, const Tensor& sums) {
   };
 }
 
-// Without bias or residual these have no elements: autograd takes no undefined tensors.
+// The two products that give the gradient of a 1 x 1 convolution's weight.
+ReadyKernel prepare_mixed_weight(const Tensor& grad, const Tensor& a, const Tensor& b,
+                                 const Tensor& grad_weight) {
+  return [=, rows = as_rows(grad), matrix = grad_weight.flatten(1)] {
+    Tensor to_a = matrix.narrow(1, 0, a.size(1)), to_b = matrix.narrow(1, a.size(1), b.size(1));
+    at::mm_out(to_a, rows.t(), as_rows(a));
+    if (b.size(1) > 0) at::mm_out(to_b, rows.t(), as_rows(b));
+  };
+}
+
+// What is left out has no elements: autograd takes no undefined tensors.
 struct Convolve : torch::autograd::Function<Convolve> {
   static Tensor forward(torch::autograd::AutogradContext* context, std::int64_t stride,
                         std::int64_t border, bool framed, const Tensor& field, const Tensor& weight,
-                        const Tensor& bias, const Tensor& residual) {
+                        const Tensor& bias, const Tensor& residual, const Tensor& a,
+                        const Tensor& b, const Tensor& mixed_weight) {
     const Tensor x = framed ? whole_of(field) : field;
     const ConvShape shape = shape_of(x, weight, stride, border);
     const Tensor out = empty_result(shape, x.options());
-    prepare({shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0},
-            {x.data_ptr(), weight.data_ptr(), out.data_ptr(), data_of<void>(residual),
-             data_of<void>(bias)},
-            x.options())();
-    context->save_for_backward({field, weight, bias});
+    ConvOperands operands{x.data_ptr(), weight.data_ptr(), out.data_ptr(), data_of<void>(residual),
+                          data_of<void>(bias)};
+    operands.mixed_a = data_of<void>(a);
+    operands.mixed_b = data_of<void>(b);
+    operands.mixed_w = data_of<void>(mixed_weight);
+    ConvProblem problem{shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0};
+    problem.mixed_a = a.size(1);
+    problem.mixed_b = b.size(1);
+    prepare(problem, operands, x.options())();
+    context->save_for_backward({field, weight, bias, a, b, mixed_weight});
     context->saved_data["stride"] = stride;
     context->saved_data["framed"] = framed;
     context->saved_data["border"] = border;
@@ -92,6 +108,7 @@ struct Convolve : torch::autograd::Function<Convolve> {
     const auto saved = context->get_saved_variables();
     const bool framed = context->saved_data["framed"].toBool();
     const Tensor &field = saved[0], &weight = saved[1], &bias = saved[2];
+    const Tensor &a = saved[3], &b = saved[4], &mixed_weight = saved[5];
     const Tensor x = framed ? whole_of(field) : field;
     const Tensor grad = grads[0].contiguous(kPacked);
     const ConvShape shape = shape_of(x, weight, context->saved_data["stride"].toInt(),
@@ -101,7 +118,7 @@ struct Convolve : torch::autograd::Function<Convolve> {
     const auto add = [&](const Tensor& input, ReadyKernel kernel) {
       (becomes_the_gradient(input) ? beside : here).push_back(std::move(kernel));
     };
-    Tensor grad_x, grad_weight, grad_bias;
+    Tensor grad_x, grad_weight, grad_bias, grad_a, grad_b, grad_mixed;
     if (context->needs_input_grad(0)) {
       grad_x = at::empty(field.sizes(), field.options(), kPacked);
       here.push_back(prepare(framed ? framed_gradient(shape_of(field, weight, 1, 1))
@@ -121,41 +138,36 @@ struct Convolve : torch::autograd::Function<Convolve> {
         grad_bias = grad.sum({0, 2, 3});
       }
     }
+    if (context->needs_input_grad(6)) {
+      grad_mixed = at::empty_like(mixed_weight);
+      add(mixed_weight, prepare_mixed_weight(grad, a, b, grad_mixed));
+    }
     if (!beside.empty()) {
       run_beside_backward(x.device(), [x, grad, beside] {
         for (const ReadyKernel& kernel : beside) kernel();
       });
     }
     for (const ReadyKernel& kernel : here) kernel();
-    return {Tensor(),
-            Tensor(),
-            Tensor(),
-            grad_x,
-            grad_weight,
-            grad_bias,
-            context->needs_input_grad(3) ? grad : Tensor()};
+    const auto back_to = [&](const Tensor& source, std::int64_t first) {
+      const Tensor rows =
+          at::mm(as_rows(grad), mixed_weight.flatten(1).narrow(1, first, source.size(1)));
+      return rows.view({grad.size(0), grad.size(2), grad.size(3), -1}).permute({0, 3, 1, 2});
+    };
+    if (context->needs_input_grad(4)) grad_a = back_to(a, 0);
+    if (context->needs_input_grad(5)) grad_b = back_to(b, a.size(1));
+    const Tensor none, grad_residual = context->needs_input_grad(3) ? grad : none;
+    return {none,      none,          none,   grad_x, grad_weight,
+            grad_bias, grad_residual, grad_a, grad_b, grad_mixed};
   }
 };
 
-// The convolution of args.mixed in the same sums, or nothing if no kernel does that.
-Tensor convolve_mixed(const Tensor& x, const ConvolutionArgs& args) {
-  const Tensor &a = args.mixed.a, &b = args.mixed.b;
-  ConvProblem problem{shape_of(x, args.weight, args.stride, args.border), ConvPass::kForward,
-                      /*residual=*/false, args.bias.defined()};
-  problem.mixed_a = a.size(1);
-  problem.mixed_b = b.defined() ? b.size(1) : 0;
-  if (!kernels::cuda::gpu_runs_tiles() || kernels::cuda::tilings(problem).empty()) return {};
-  const Tensor in = x.contiguous(kPacked), weight = args.weight.contiguous(kPacked);
-  const Tensor in_a = a.contiguous(kPacked), mixed_w = args.mixed.weight.contiguous();
-  const Tensor in_b = b.defined() ? b.contiguous(kPacked) : b;
-  const Tensor out = empty_result(problem.shape, x.options());
-  ConvOperands operands{in.data_ptr(), weight.data_ptr(), out.data_ptr()};
-  if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
-  operands.mixed_a = in_a.data_ptr();
-  if (b.defined()) operands.mixed_b = in_b.data_ptr();
-  operands.mixed_w = mixed_w.data_ptr();
-  prepare(problem, operands, x.options())();
-  return out;
+// Whether one kernel adds what args.mixed gives.
+bool mixes(const Tensor& x, const ConvolutionArgs& args) {
+  const std::int64_t border = args.framed ? 1 : args.border;  // that gives the same size
+  ConvProblem problem{shape_of(x, args.weight, args.stride, border)};
+  problem.mixed_a = args.mixed.a.size(1);
+  problem.mixed_b = args.mixed.b.defined() ? args.mixed.b.size(1) : 0;
+  return kernels::cuda::gpu_runs_tiles() && !kernels::cuda::tilings(problem).empty();
 }
 
 #endif
@@ -189,29 +201,29 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
   TORCH_CHECK(!args.framed || (args.border == 0 && args.stride == 1 &&
                                takes_framed(x, x.size(1), args.weight.size(0))),
               "convolution: takes no such framed field");
-  if (args.mixed.weight.defined()) {
-    TORCH_CHECK(!args.residual.defined(), "convolution: there is one residual or the other");
+  const MixArgs& mixed = args.mixed;
+  TORCH_CHECK(!mixed.weight.defined() || !args.residual.defined(),
+              "convolution: there is one residual or the other");
 #ifdef SLIFT_WITH_CUDNN
-    if (has_fused_convolution(x) && !at::GradMode::is_enabled()) {
-      if (const Tensor out = convolve_mixed(x, args); out.defined()) return out;
-    }
+  if (has_fused_convolution(x) && (!mixed.weight.defined() || mixes(x, args))) {
+    TORCH_CHECK(args.weight.size(0) % 8 == 0 && args.weight.size(1) % 8 == 0,
+                "convolution: channels must be multiples of 8");
+    const Tensor nothing = at::empty({0, 0, 0, 0}, x.options());
+    const auto packed = [&](const Tensor& t) {
+      return t.defined() ? t.contiguous(kPacked) : nothing;
+    };
+    return Convolve::apply(args.stride, args.border, args.framed, args.framed ? x : packed(x),
+                           packed(args.weight), args.bias.defined() ? args.bias : nothing,
+                           packed(args.residual), packed(mixed.a), packed(mixed.b),
+                           packed(mixed.weight));
+  }
 #endif
+  if (mixed.weight.defined()) {
     ConvolutionArgs rest = args;
-    rest.residual = mix(args.mixed);
+    rest.residual = mix(mixed);
     rest.mixed = {};
     return convolution(x, rest);
   }
-#ifdef SLIFT_WITH_CUDNN
-  if (has_fused_convolution(x)) {
-    const Tensor nothing = at::empty({0}, x.options());
-    TORCH_CHECK(args.weight.size(0) % 8 == 0 && args.weight.size(1) % 8 == 0,
-                "convolution: channels must be multiples of 8");
-    return Convolve::apply(args.stride, args.border, args.framed,
-                           args.framed ? x : x.contiguous(kPacked), args.weight.contiguous(kPacked),
-                           args.bias.defined() ? args.bias : nothing,
-                           args.residual.defined() ? args.residual.contiguous(kPacked) : nothing);
-  }
-#endif
   const Tensor in = x.contiguous(kPacked);
   const Tensor out = at::conv2d(in, args.weight, args.bias, args.stride, args.border);
   return (args.residual.defined() ? out + args.residual : out).contiguous(kPacked);

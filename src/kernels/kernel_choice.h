@@ -34,6 +34,9 @@ T* data_of(const Tensor& x) {
   return x.numel() > 0 ? static_cast<T*>(x.data_ptr()) : nullptr;
 }
 
+// A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
+inline Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }
+
 // Of framed fields (ops.h): the inside as autograd sees it, and back.
 inline Tensor inside_of(const Tensor& whole) {
   at::AutoDispatchBelowADInplaceOrView no_view;  // to autograd it is a tensor of its own

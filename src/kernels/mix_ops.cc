@@ -7,9 +7,6 @@
 namespace slift::ops {
 namespace {
 
-// A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
-Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }
-
 // The sum a Wa^T + b Wb^T of matrices, W = [Wa, Wb].
 Tensor mix_rows(const Tensor& a, const Tensor& b, const Tensor& weight) {
 #ifdef SLIFT_WITH_CUDA
@@ -57,13 +54,14 @@ Tensor mix(const MixArgs& args) {
   const auto& [a, b, weight] = args;
   expect_shape(a, {kAny, kAny, kAny, kAny}, "mix: a");
   if (b.defined()) expect_shape(b, {a.size(0), kAny, a.size(2), a.size(3)}, "mix: b");
-  expect_shape(weight, {kAny, a.size(1) + (b.defined() ? b.size(1) : 0)}, "mix: weight");
+  expect_shape(weight, {kAny, a.size(1) + (b.defined() ? b.size(1) : 0), 1, 1}, "mix: weight");
   for (const Tensor& t : {b, weight}) {
     TORCH_CHECK(!t.defined() || (t.scalar_type() == a.scalar_type() && t.device() == a.device()),
                 "mix: a, b and weight must have one type and device");
   }
+  const Tensor matrix = weight.flatten(1);
   const Tensor out =
-      b.defined() ? MixRows::apply(as_rows(a), as_rows(b), weight) : at::mm(as_rows(a), weight.t());
+      b.defined() ? MixRows::apply(as_rows(a), as_rows(b), matrix) : at::mm(as_rows(a), matrix.t());
   return out.view({a.size(0), a.size(2), a.size(3), weight.size(0)}).permute({0, 3, 1, 2});
 }
 

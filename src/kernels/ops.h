@@ -61,7 +61,7 @@ Normed norm_activation(const NormArgs& args);
 Tensor pad_circular(const Tensor& x);
 
 // A 1 x 1 convolution of a and b side by side: a [B, Ka, H, W] and b [B, Kb, H, W], of one type
-// with weight [N, Ka + Kb]. An undefined b has no channels.
+// with weight [N, Ka + Kb, 1, 1]. An undefined b has no channels.
 struct MixArgs {
   Tensor a, b, weight;
 };

@@ -59,9 +59,9 @@ struct MixedOperands {
     if (c.mixed_a + c.mixed_b == 0) return;
     a = draw({c.batch, c.mixed_a, rows, columns});
     if (c.mixed_b > 0) b = draw({c.batch, c.mixed_b, rows, columns});
-    mixed_weight = draw({c.outputs, c.mixed_a + c.mixed_b});
+    mixed_weight = draw({c.outputs, c.mixed_a + c.mixed_b, 1, 1});
     const Tensor both = b.defined() ? at::cat({a, b}, 1) : a;
-    expected = expected + at::conv2d(both, mixed_weight.view({c.outputs, -1, 1, 1}));
+    expected = expected + at::conv2d(both, mixed_weight);
   }
   Tensor x, weight, bias, residual, a, b, mixed_weight, expected;
 };
@@ -116,10 +116,11 @@ TEST(MixedConvolution, HasGradients) {
     // By definition: of 1 x 1 convolutions they are products of matrices.
     const auto rows = [](const Tensor& t) { return t.permute({0, 2, 3, 1}).flatten(0, 2); };
     const Tensor to_mixed = rows(grad).t().mm(rows(at::cat({full.a, full.b}, 1)));
-    const Tensor to_a = rows(grad).mm(full.mixed_weight.narrow(1, 0, c.mixed_a));
-    const Tensor to_b = rows(grad).mm(full.mixed_weight.narrow(1, c.mixed_a, c.mixed_b));
+    const Tensor matrix = full.mixed_weight.flatten(1);
+    const Tensor to_a = rows(grad).mm(matrix.narrow(1, 0, c.mixed_a));
+    const Tensor to_b = rows(grad).mm(matrix.narrow(1, c.mixed_a, c.mixed_b));
     const double bound = device.is_cuda() ? 2e-2 : 1e-5;
-    EXPECT_LT(relative_error(mixed.weight.grad(), to_mixed), bound) << device;
+    EXPECT_LT(relative_error(mixed.weight.grad().flatten(1), to_mixed), bound) << device;
     EXPECT_LT(relative_error(rows(mixed.a.grad()), to_a), bound) << device;
     EXPECT_LT(relative_error(rows(mixed.b.grad()), to_b), bound) << device;
     EXPECT_LT(relative_error(bias.grad(), grad.sum({0, 2, 3})), bound) << device;
@@ -131,7 +132,7 @@ TEST(MixedConvolution, HasGradients) {
 
 TEST(MixedConvolution, TakesOneResidual) {
   const Tensor x = at::zeros({1, 8, 3, 3}), weight = at::zeros({8, 8, 3, 3});
-  const ops::MixArgs mixed{x, {}, at::zeros({8, 8})};
+  const ops::MixArgs mixed{x, {}, at::zeros({8, 8, 1, 1})};
   EXPECT_THROW(ops::convolution(x, {.weight = weight, .residual = x, .mixed = mixed, .border = 1}),
                c10::Error);
 }

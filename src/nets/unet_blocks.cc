@@ -221,7 +221,7 @@ ops::InputLayout Convolution::input_layout(const at::TensorOptions& fields) cons
 }
 
 ops::MixArgs Convolution::mixing(const Tensor& a, const Tensor& b) const {
-  return {a, b, weight_->as(a.scalar_type()).flatten(1)};
+  return {a, b, weight_->as(a.scalar_type())};
 }
 
 NormActivation::NormActivation(std::int64_t channels, const UnetStyle& style)
