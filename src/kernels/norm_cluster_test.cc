@@ -122,6 +122,8 @@ TEST(NormCluster, ShapesThatDoNotFitHaveNoPlan) {
   EXPECT_FALSE(plan_cluster({1, 8, 8, 24, 0, 8}, kBytesOfBFloat16));      // not whole packs
   EXPECT_FALSE(plan_cluster({65536, 8, 8, 64, 0, 8}, kBytesOfBFloat16));  // more than a grid
   EXPECT_TRUE(plan_cluster({65535, 8, 8, 64, 0, 8}, kBytesOfBFloat16));
+  EXPECT_FALSE(plan_cluster({1, 300, 300, 32768, 0, 4096}, kBytesOfBFloat16));  // 32 bits
+  EXPECT_TRUE(plan_cluster({1, 300, 300, 16384, 0, 2048}, kBytesOfBFloat16));
   // A thread for each channel of a group.
   EXPECT_FALSE(plan_cluster({1, 2, 2, 528, 0, 2}, kBytesOfBFloat16));
   EXPECT_FALSE(plan_cluster_backward({1, 2, 2, 528, 0, 2}, kBytesOfBFloat16));

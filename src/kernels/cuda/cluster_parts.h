@@ -117,7 +117,8 @@ __device__ void load_shared(const float* from, float (&to)[N]) {
 // block may end as soon as it has all it waits for.
 class Inbox {
  public:
-  // By all threads, at the start; `bytes` will come. Nobody waits.
+  // By all threads, at the start; `bytes` will come. Nobody waits. Here and in meet() the threads
+  // of a warp may have diverged, so that the barrier is not the `aligned` one.
   __device__ void open(unsigned bytes) {
     if (threadIdx.x == 0) {
       asm volatile(
@@ -127,11 +128,11 @@ class Inbox {
           "r"(bytes)
           : "memory");
     }
-    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
   }
 
   // By all threads, before the first send(): waits until all blocks have opened theirs.
-  __device__ void meet() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+  __device__ void meet() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
 
   // Stores `value` in block `rank` where `to` is in this one.
   __device__ void send(float2 value, float2* to, int rank) {

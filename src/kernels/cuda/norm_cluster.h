@@ -47,6 +47,7 @@ struct ClusterNeeds {
 inline std::optional<ClusterPlan> best_plan(const NormShape& shape, int element_bytes,
                                             const ClusterNeeds& needs) {
   constexpr std::int64_t kPackBytes = 16, kFewestRowBytes = 32, kMostSamples = 65535;  // of a grid
+  constexpr std::int64_t kMostElements = 0x7fffffff;  // of a sample, which 32 bits count
   constexpr std::int64_t kMultiprocessors = 132, kSharedBytes = 228 * 1024;  // of an H200, of each
   constexpr std::int64_t kReservedBytes = 1024;  // of shared memory, for each block
   // Fitted to the times of many plans: what a block could move while it waits, the more so the
@@ -59,7 +60,10 @@ inline std::optional<ClusterPlan> best_plan(const NormShape& shape, int element_
     return row < 64 ? (cached ? 25 : 28) : row < 128 && !cached ? 23 : 20;
   };
   const std::int64_t width = shape.channels() / shape.groups;
-  if (width * element_bytes % kPackBytes != 0 || shape.batch > kMostSamples) return std::nullopt;
+  if (width * element_bytes % kPackBytes != 0 || shape.batch > kMostSamples ||
+      shape.out_cells() * shape.channels() > kMostElements) {
+    return std::nullopt;
+  }
   const auto rounded_up = [](std::int64_t bytes) { return (bytes + 15) / 16 * 16; };
   std::optional<ClusterPlan> best;
   std::int64_t best_time = 0;
