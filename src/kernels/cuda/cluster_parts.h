@@ -1,5 +1,5 @@
-// What the kernels that hold a group in shared memory (norm_cluster.h) share: who takes what, and
-// the launch.
+// What the kernels that hold a group in shared memory (norm_cluster.h) share: who takes what, how
+// the blocks of a cluster exchange their sums, and the launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -12,71 +12,205 @@
 
 namespace slift::kernels::cuda {
 
-// Tiles come in stages, so that the first can be added up while the others are on their way.
-inline constexpr int kClusterStages = 4;
-
 // What a cluster, a block and a thread take. Threads form `rows` rows of packs of N channels, a
 // thread takes its pack of every `rows`-th cell of its block; threads beyond the last whole row
-// have no cells.
-template <int N>
+// have no cells. The first kHeld cells of a thread are in registers, the others in the tile.
+template <int N, int kHeld>
 struct ClusterPlace {
-  __device__ ClusterPlace(const NormShape& shape, const ClusterPlan& plan, unsigned block_rank)
-      : rank(static_cast<int>(block_rank)), thread(static_cast<int>(threadIdx.x)) {
+  // Tiles come in stages, so that the first can be added up while the others are on their way; of
+  // four cells a thread where the tile is as large as plans make it.
+  static constexpr int kStages = kHeld > 0 ? 3 : 4;
+
+  __device__ ClusterPlace(const NormShape& shape, const ClusterPlan& plan)
+      : rank(static_cast<int>(__clusterRelativeBlockRank())),
+        thread(static_cast<int>(threadIdx.x)) {
     const auto divide = [](auto a, auto b) {  // of non-negative numbers, which is faster
       return static_cast<int>(static_cast<unsigned>(a) / static_cast<unsigned>(b));
     };
-    const int bundles = divide(shape.groups, plan.groups);
-    const int bundle = divide(blockIdx.x, plan.blocks);
     width = divide(plan.channels, plan.groups);
-    sample = divide(bundle, bundles);
-    first_group = (bundle - sample * bundles) * plan.groups;
+    sample = static_cast<int>(blockIdx.y);
+    first_group = divide(blockIdx.x, plan.blocks) * plan.groups;
     first_channel = first_group * width;
-    const int all_cells = static_cast<int>(shape.cells());
+    all_cells = static_cast<int>(shape.cells());
     first_cell = min(rank * plan.cells, all_cells);
     cells = min(plan.cells, all_cells - first_cell);
     packs = plan.channels / N;
     rows = divide(kClusterThreads, packs);
+    tile_cells = max(0, plan.cells - kHeld * rows);
     row = divide(thread, packs);
     pack = thread - row * packs;
     begin = row < rows ? row : cells;
-    stage_cells = divide(cells + kClusterStages * rows - 1, kClusterStages * rows) * rows;
+    tile_begin = begin + kHeld * rows;
+    stage_cells = divide(tile_cells + kStages * rows - 1, kStages * rows) * rows;
     group = divide(pack * N, width);
     channel = first_channel + pack * N;
   }
 
-  // The thread's cells are begin, begin + rows, ...; those of the stages up to this one lie below.
+  // The thread's cells in the tile are tile_begin, tile_begin + rows, ...; those of the stages up
+  // to this one lie below.
   __device__ int stage_end(int stage) const {
-    return min(cells, begin + (stage + 1) * stage_cells);
+    return min(cells, tile_begin + (stage + 1) * stage_cells);
   }
 
-  // Calls body(cell) for the block's cells at the edge of the field that fall to this thread, which
+  // Calls body(cell) for this thread's share of the block's cells at the edge of the field, which
   // are others than its own.
   template <typename Body>
   __device__ void for_each_edge(const Extent& extent, const Body& body) const {
     if (row >= rows) return;
-    cuda::for_each_edge(extent, 0, 1, static_cast<unsigned>(row), static_cast<unsigned>(rows),
-                        [&](unsigned cell) {
-                          const int i = static_cast<int>(cell) - first_cell;
-                          if (i >= 0 && i < cells) body(cell);
-                        });
+    const auto first = static_cast<unsigned>(first_cell);
+    const unsigned end = edges_before(extent, first + static_cast<unsigned>(cells));
+#pragma unroll 1
+    for (unsigned e = edges_before(extent, first) + static_cast<unsigned>(row); e < end;
+         e += static_cast<unsigned>(rows)) {
+      body(edge_cell(extent, e));
+    }
   }
 
   // Of the cluster.
-  int sample, first_group, first_channel;
+  int sample, all_cells, first_group, first_channel;
   int rank, width;  // its block's place in it, channels of a group
   // Of the block; cells count from its first.
-  int first_cell, cells, packs, rows, stage_cells;
+  int first_cell, cells, tile_cells, packs, rows, stage_cells;
   // Of the thread.
-  int thread, pack, row, begin;
+  int thread, pack, row, begin, tile_begin;
   int group;    // counted from the cluster's first
   int channel;  // the first of its pack
 };
 
-// Enqueues kKernel(args...) for `clusters` clusters of the plan's blocks, with its tiles as dynamic
-// shared memory. Once per kernel and device asks for more shared memory than the 48 KiB, and for
-// more blocks in a cluster than the 8, that need no permission. To be followed by check_launch().
+// Hands out a block's dynamic shared memory, 16 bytes at a time.
+class SharedMemory {
+ public:
+  __device__ explicit SharedMemory(uint4* first) : next_(first) {}
+  template <typename Item>
+  __device__ Item* take(int count) {
+    auto* const items = reinterpret_cast<Item*>(next_);
+    next_ += (count * static_cast<int>(sizeof(Item)) + 15) / 16;
+    return items;
+  }
+
+ private:
+  uint4* next_;
+};
+
+template <int N, typename T>
+__device__ Pack<T, N> load_pack(const T* from) {
+  static_assert(sizeof(Pack<T, N>) == 16);
+  Pack<T, N> pack;
+  reinterpret_cast<uint4&>(pack) = __ldg(reinterpret_cast<const uint4*>(from));
+  return pack;
+}
+
+// N numbers from shared memory, 16 bytes at a time.
+template <int N>
+__device__ void load_shared(const float* from, float (&to)[N]) {
+  for (int i = 0; i < N; i += 4) {
+    const float4 four = *reinterpret_cast<const float4*>(from + i);
+    to[i] = four.x;
+    to[i + 1] = four.y;
+    to[i + 2] = four.z;
+    to[i + 3] = four.w;
+  }
+}
+
+// How the blocks of a cluster tell each other their sums: each stores numbers in the others' shared
+// memory, and a barrier there counts the bytes that have come. So nobody reads from afar, and a
+// block may end as soon as it has all it waits for.
+class Inbox {
+ public:
+  // By all threads, at the start; `bytes` will come. Nobody waits. Here and in meet() the threads
+  // of a warp may have diverged, so that the barrier is not the `aligned` one.
+  __device__ void open(unsigned bytes) {
+    if (threadIdx.x == 0) {
+      asm volatile(
+          "mbarrier.init.shared::cta.b64 [%0], 1;\n"
+          "fence.mbarrier_init.release.cluster;\n"
+          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(address(&arrived_)),
+          "r"(bytes)
+          : "memory");
+    }
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+  }
+
+  // By all threads, before the first send(): waits until all blocks have opened theirs.
+  __device__ void meet() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+
+  // Stores `value` in block `rank` where `to` is in this one.
+  __device__ void send(float2 value, float2* to, int rank) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%2, %3}, [%1];" ::"r"(
+            address_in(rank, to)),
+        "r"(address_in(rank, &arrived_)), "f"(value.x), "f"(value.y)
+        : "memory");
+  }
+  __device__ void send(float4 value, float4* to, int rank) {
+    asm volatile(
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, "
+        "[%1];" ::"r"(address_in(rank, to)),
+        "r"(address_in(rank, &arrived_)), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+        : "memory");
+  }
+
+  // Waits until all bytes have come.
+  __device__ void await() {
+    unsigned done = 0;
+    while (done == 0) {
+      asm volatile(
+          "{\n"
+          ".reg .pred done;\n"
+          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
+          "selp.u32 %0, 1, 0, done;\n"
+          "}"
+          : "=r"(done)
+          : "r"(address(&arrived_))
+          : "memory");
+    }
+  }
+
+ private:
+  static __device__ unsigned address(const void* shared) {
+    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  }
+  static __device__ unsigned address_in(int rank, const void* shared) {
+    unsigned there;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address(shared)), "r"(rank));
+    return there;
+  }
+
+  std::uint64_t arrived_;
+};
+
+// The sum of `count` pairs by one warp, for all its lanes.
+inline __device__ float2 sum_by_warp(const float2* parts, int count) {
+  float2 sum = make_float2(0, 0);
+  for (int i = static_cast<int>(threadIdx.x) % 32; i < count; i += 32) {
+    sum.x += parts[i].x;
+    sum.y += parts[i].y;
+  }
+  return make_float2(sum_over_lanes(sum.x), sum_over_lanes(sum.y));
+}
+
+// The sum of what the blocks have sent, by one thread.
+inline __device__ float2 sum_of_blocks(const float2* parts, int blocks) {
+  float2 sum = make_float2(0, 0);
+#pragma unroll 4
+  for (int r = 0; r < blocks; ++r) {
+    sum.x += parts[r].x;
+    sum.y += parts[r].y;
+  }
+  return sum;
+}
+
+// Kernels of launch_clusters() may start while the one before them in the stream still runs, and
+// call this before they touch memory.
+inline __device__ void wait_for_previous_kernel() {
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
+// Enqueues kKernel(args...) for the plan's clusters of all samples, with its shared memory. Once
+// per kernel and device asks for more shared memory than the 48 KiB, and for more blocks in a
+// cluster than the 8, that need no permission. To be followed by check_launch().
 template <auto kKernel, typename... Args>
-void launch_clusters(std::int64_t clusters, const ClusterPlan& plan, cudaStream_t stream,
+void launch_clusters(const NormShape& shape, const ClusterPlan& plan, cudaStream_t stream,
                      const Args&... args) {
   static std::atomic<std::uint64_t> allowed_devices{0};
   int device = 0;
@@ -88,16 +222,19 @@ void launch_clusters(std::int64_t clusters, const ClusterPlan& plan, cudaStream_
     allowed_devices.fetch_or(bit);
   }
   const auto blocks = static_cast<unsigned>(plan.blocks);
-  cudaLaunchAttribute cluster = {};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {blocks, 1, 1};
+  cudaLaunchAttribute attributes[2] = {};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {blocks, 1, 1};
+  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
-  config.gridDim = static_cast<unsigned>(clusters) * blocks;
+  config.gridDim = {static_cast<unsigned>(shape.groups / plan.groups) * blocks,
+                    static_cast<unsigned>(shape.batch), 1};
   config.blockDim = kClusterThreads;
-  config.dynamicSmemBytes = plan.tile_bytes;
+  config.dynamicSmemBytes = plan.shared_bytes;
   config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = 2;
   cudaLaunchKernelEx(&config, kKernel, args...);
 }
 

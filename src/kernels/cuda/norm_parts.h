@@ -86,11 +86,24 @@ struct Affine {
   float weight, offset;
 };
 
+// The parameters themselves, to be loaded early.
+struct AffineParts {
+  float scale, shift, alpha, beta;
+  __device__ Affine closed() const {
+    return {scale * (1.0f + alpha), shift * (1.0f + alpha) + beta};
+  }
+};
+
+template <typename T>
+__device__ AffineParts affine_parts(const NormInputs<T>& in, std::int64_t sample, std::int64_t c) {
+  if (in.film == nullptr) return {in.scale[c], in.shift[c], 0, 0};
+  const float* const film = in.film_of(sample) + c;
+  return {in.scale[c], in.shift[c], film[0], film[in.shape.channels()]};
+}
+
 template <typename T>
 __device__ Affine affine(const NormInputs<T>& in, std::int64_t sample, std::int64_t c) {
-  const float gain = film_gain(in, sample, c);
-  const float beta = in.film == nullptr ? 0.0f : in.film_of(sample)[in.shape.channels() + c];
-  return {in.scale[c] * gain, in.shift[c] * gain + beta};
+  return affine_parts(in, sample, c).closed();
 }
 
 // affine() of N channels side by side.
@@ -157,18 +170,22 @@ struct Spot {
   bool is_only = true;
 };
 
-// The cells at the edge of the field: the first row, the last, the ends of those between.
-inline __device__ unsigned edge_count(const Extent& extent) {
-  const bool has_inside = extent.height > 2 && extent.width > 2;
-  return extent.height * extent.width - (has_inside ? (extent.height - 2) * (extent.width - 2) : 0);
+// The cells at the edge of the field, in their order: the first row, the ends of those between, the
+// last row. How many of them come before a cell:
+inline __device__ unsigned edges_before(const Extent& extent, unsigned cell) {
+  if (extent.height <= 2 || extent.width <= 2) return cell;
+  const unsigned row = cell / extent.width, column = cell - row * extent.width;
+  if (row == 0) return column;
+  const unsigned above = extent.width + 2 * (row - 1);
+  if (row < extent.height - 1) return above + min(column, 1u);
+  return row < extent.height ? above + column : above - 2 + extent.width;
 }
 
 inline __device__ unsigned edge_cell(const Extent& extent, unsigned index) {
-  if (index < extent.width) return index;
+  if (extent.height <= 2 || extent.width <= 2 || index < extent.width) return index;
   index -= extent.width;
-  if (index < extent.width) return (extent.height - 1) * extent.width + index;
-  index -= extent.width;
-  if (extent.width == 1) return 1 + index;
+  const unsigned ends = 2 * (extent.height - 2);
+  if (index >= ends) return (extent.height - 1) * extent.width + index - ends;
   return (1 + index / 2) * extent.width + index % 2 * (extent.width - 1);
 }
 
@@ -177,7 +194,8 @@ inline __device__ unsigned edge_cell(const Extent& extent, unsigned index) {
 template <typename Body>
 __device__ void for_each_edge(const Extent& extent, unsigned part, unsigned parts, unsigned row,
                               unsigned rows, const Body& body) {
-  const unsigned count = edge_count(extent), share = (count + parts - 1) / parts;
+  const unsigned count = edges_before(extent, extent.height * extent.width);
+  const unsigned share = (count + parts - 1) / parts;
   const unsigned first = part * share, last = min(first + share, count);
 #pragma unroll 1
   for (unsigned e = first + row; e < last; e += rows) body(edge_cell(extent, e));
