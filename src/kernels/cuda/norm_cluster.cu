@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kClusterThreads, forward_blocks_at_once(kBorde
     if (in.bias != nullptr) load(in.bias + channel, first_biases);
   }
 
-  Pack<T, N> held_cells[kHeld + 1];
+  Pack<T, N> held_cells[kHeld > 0 ? kHeld : 1];
   const auto for_each_held = [&](const auto& body) {
 #pragma unroll
     for (int n = 0; n < kHeld; ++n) {

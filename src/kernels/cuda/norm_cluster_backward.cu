@@ -44,8 +44,8 @@ struct GroupMap {
 };
 
 // The tiles hold x and dloss/dout, which becomes dloss/ds of half the activation's argument, s, as
-// the sums are taken. Cells at the edge, whose dloss/dout is the sum over their images, are then
-// shared evenly by the threads; all others are read by the thread that copied them.
+// the sums are taken. There cells at the edge, whose dloss/dout is the sum over their images, are
+// shared evenly by the threads and read from memory; all others by the thread that copied them.
 template <typename T, typename F, bool kBorder>
 __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
     norm_backward_in_cluster(NormInputs<T> in, const float* means, const float* rstds,
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
   const NormShape& shape = in.shape;
   const Extent extent(shape);
   const ClusterPlace<N, 0> place(shape, plan);
-  // Each block closes its share of the channels: those of which `rank` remains.
+  // Each block closes its share of the channels: every blocks-th, from `rank` on.
   const int own_channels = (plan.channels - place.rank + plan.blocks - 1) / plan.blocks;
   inbox.open(static_cast<unsigned>(plan.blocks) *
              (static_cast<unsigned>(plan.groups) * sizeof(float2) +
@@ -72,7 +72,8 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
   auto* const grad_tile = memory.take<Pack<T, N>>(plan.cells * place.packs) + place.pack;
   float* const centres = memory.take<float>(3 * plan.channels);
   float *const slopes = centres + plan.channels, *const offsets = slopes + plan.channels;
-  auto* const channel_parts = reinterpret_cast<float2*>(centres);  // of a group's sums; later
+  auto* const channel_parts =
+      reinterpret_cast<float2*>(centres);  // of its group's sums; once those are read
   auto* const channel_sums = memory.take<float4>(plan.channels + plan.blocks);  // [own, blocks]
   auto* const group_sums = memory.take<float2>(plan.groups * plan.blocks);      // [groups, blocks]
   wait_for_previous_kernel();

@@ -106,23 +106,6 @@ __device__ Affine affine(const NormInputs<T>& in, std::int64_t sample, std::int6
   return affine_parts(in, sample, c).closed();
 }
 
-// affine() of N channels side by side.
-template <typename T, int N>
-__device__ void load_affine(const NormInputs<T>& in, std::int64_t sample, std::int64_t channel,
-                            float (&weight)[N], float (&offset)[N]) {
-  load(in.scale + channel, weight);
-  load(in.shift + channel, offset);
-  if (in.film == nullptr) return;
-  const float* const film = in.film_of(sample) + channel;
-  float alpha[N], beta[N];
-  load(film, alpha);
-  load(film + in.shape.channels(), beta);
-  for (int i = 0; i < N; ++i) {
-    weight[i] *= 1.0f + alpha[i];
-    offset[i] = offset[i] * (1.0f + alpha[i]) + beta[i];
-  }
-}
-
 // The sum over the lanes of a warp, for all of them.
 template <typename Number>
 __device__ Number sum_over_lanes(Number value) {
