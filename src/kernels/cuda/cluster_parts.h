@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "kernels/cuda/launch.h"
 #include "kernels/cuda/norm_cluster.h"
 #include "kernels/cuda/norm_parts.h"
 
@@ -200,15 +201,10 @@ inline __device__ float2 sum_of_blocks(const float2* parts, int blocks) {
   return sum;
 }
 
-// Kernels of launch_clusters() may start while the one before them in the stream still runs, and
-// call this before they touch memory.
-inline __device__ void wait_for_previous_kernel() {
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-}
-
-// Enqueues kKernel(args...) for the plan's clusters of all samples, with its shared memory. Once
-// per kernel and device asks for more shared memory than the 48 KiB, and for more blocks in a
-// cluster than the 8, that need no permission. To be followed by check_launch().
+// Enqueues kKernel(args...), which may begin early, for the plan's clusters of all samples, with
+// its shared memory. Once per kernel and device asks for more shared memory than the 48 KiB, and
+// for more blocks in a cluster than the 8, that need no permission. To be followed by
+// check_launch().
 template <auto kKernel, typename... Args>
 void launch_clusters(const NormShape& shape, const ClusterPlan& plan, cudaStream_t stream,
                      const Args&... args) {
@@ -222,11 +218,9 @@ void launch_clusters(const NormShape& shape, const ClusterPlan& plan, cudaStream
     allowed_devices.fetch_or(bit);
   }
   const auto blocks = static_cast<unsigned>(plan.blocks);
-  cudaLaunchAttribute attributes[2] = {};
+  cudaLaunchAttribute attributes[2] = {{}, early_launch()};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {blocks, 1, 1};
-  attributes[1].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attributes[1].val.programmaticStreamSerializationAllowed = 1;
   cudaLaunchConfig_t config = {};
   config.gridDim = {static_cast<unsigned>(shape.groups / plan.groups) * blocks,
                     static_cast<unsigned>(shape.batch), 1};

@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kAddThreads)
   const int row = static_cast<int>(threadIdx.x) / kAddColumns;
   const int c = static_cast<int>(blockIdx.x) * kAddColumns + lane;
   const float* x = sums.x[blockIdx.y];
-  cudaGridDependencySynchronize();  // with add_slabs, if this was launched early
+  begin_after_previous();
   double sum = 0;
   for (int r = c < columns ? row : rows; r < rows; r += kRowsInFlight * kAddRows) {
     float values[kRowsInFlight];
@@ -133,9 +133,7 @@ void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFl
   const std::int64_t slabs = slabs_of(rows, columns);
   add_slabs<<<static_cast<unsigned>(slabs), kSlabThreads, 0, queue>>>(
       x, rows, static_cast<int>(columns), workspace);
-  cudaLaunchAttribute early = {};  // its blocks wait on the GPU, not in the queue
-  early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  early.val.programmaticStreamSerializationAllowed = 1;
+  cudaLaunchAttribute early = early_launch();
   cudaLaunchConfig_t config = {};
   config.gridDim = add_blocks(columns);
   config.blockDim = kAddThreads;

@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(kClusterThreads, forward_blocks_at_once(kBorde
   float* const offsets = memory.take<float>(plan.channels);
   float2* const block_sums = memory.take<float2>(plan.groups * plan.blocks);  // [groups, blocks]
   float* const origins = memory.take<float>(plan.groups);                     // what sums are about
-  wait_for_previous_kernel();
+  begin_after_previous();
 
   // What others wait for comes first: a channel of each thread, and of each group what sums are
   // about.

@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
       reinterpret_cast<float2*>(centres);  // of its group's sums; once those are read
   auto* const channel_sums = memory.take<float4>(plan.channels + plan.blocks);  // [own, blocks]
   auto* const group_sums = memory.take<float2>(plan.groups * plan.blocks);      // [groups, blocks]
-  wait_for_previous_kernel();
+  begin_after_previous();
 
   // What others wait for comes first: a channel of each thread.
   const std::int64_t first_group = place.sample * shape.groups + place.first_group;

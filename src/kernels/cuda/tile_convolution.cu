@@ -377,6 +377,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   if (threadIdx.x == 0) barriers.init(work.weight_stages);
   __syncthreads();
   if (kSplit > 1) arrive_at_cluster();
+  begin_after_previous();
   if (warp < kMultiplyWarps) {
     block.multiply_all();
     return;
@@ -504,9 +505,9 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   constexpr auto kKernel = multiply_tiles<kRows, kOutputs, kSplit, kBackward>;
   const int bytes = others + work.weight_stages * Block::kWeightBytes;
   cudaFuncSetAttribute(kKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostBytes);
-  cudaLaunchAttribute cluster{};
-  cluster.id = cudaLaunchAttributeClusterDimension;
-  cluster.val.clusterDim = {kSplit, 1, 1};
+  cudaLaunchAttribute attributes[2] = {{}, early_launch()};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {kSplit, 1, 1};
   cudaLaunchConfig_t config{};
   // Alone, a block takes many units; blocks that share one meet once and end.
   const int blocks = kSplit > 1 ? kSplit * work.units : std::min(work.units, multiprocessors());
@@ -514,8 +515,8 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   config.blockDim = kTileThreads;
   config.dynamicSmemBytes = static_cast<unsigned>(bytes);
   config.stream = stream;
-  config.attrs = &cluster;
-  config.numAttrs = 1;
+  config.attrs = attributes;
+  config.numAttrs = 2;
   cudaLaunchKernelEx(&config, kKernel, maps, work);
   check_launch("convolve_tiles");
 }
