@@ -25,7 +25,7 @@ using kernels::cuda::ConvProblem;
 using kernels::cuda::ConvShape;
 
 // A kernel that only has to be enqueued, on the current stream: all that can wait or allocate has
-// been done. It holds its workspace, but not its operands.
+// been done. It holds its workspace, but not its result, which autograd could not take over then.
 using ReadyKernel = std::function<void()>;
 
 ReadyKernel prepare(const ConvProblem& problem, const ConvOperands& operands,
@@ -71,10 +71,12 @@ ReadyKernel prepare_sums(const Tensor& field, const Tensor& sums) {
 // The two products that give the gradient of a 1 x 1 convolution's weight.
 ReadyKernel prepare_mixed_weight(const Tensor& grad, const Tensor& a, const Tensor& b,
                                  const Tensor& grad_weight) {
-  return [=, rows = as_rows(grad), matrix = grad_weight.flatten(1)] {
-    Tensor to_a = matrix.narrow(1, 0, a.size(1)), to_b = matrix.narrow(1, a.size(1), b.size(1));
-    at::mm_out(to_a, rows.t(), as_rows(a));
-    if (b.size(1) > 0) at::mm_out(to_b, rows.t(), as_rows(b));
+  return [rows = as_rows(grad), of_a = as_rows(a), of_b = as_rows(b), to = grad_weight.data_ptr()] {
+    const std::int64_t inputs_a = of_a.size(1), inputs_b = of_b.size(1);
+    const Tensor matrix = at::from_blob(to, {rows.size(1), inputs_a + inputs_b}, rows.options());
+    Tensor to_a = matrix.narrow(1, 0, inputs_a), to_b = matrix.narrow(1, inputs_a, inputs_b);
+    at::mm_out(to_a, rows.t(), of_a);
+    if (inputs_b > 0) at::mm_out(to_b, rows.t(), of_b);
   };
 }
 

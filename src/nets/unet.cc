@@ -3,6 +3,7 @@
 #include <map>
 
 #include "core/errors.h"
+#include "tensor/beside.h"
 
 namespace slift {
 namespace {
@@ -155,38 +156,49 @@ std::map<const Block*, Tensor> Unet::films(const Tensor& label) const {
 }
 
 Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) {
-  return after_stem(stem_->forward(window.flatten(1, 2)), label).contiguous();
+  std::map<const Block*, Tensor> film = films(label);
+  const Tensor stem = stem_->forward(window.flatten(1, 2));
+  return after_stem(stem, [&](const Block* block) { return film[block]; }).contiguous();
 }
 
 void Unet::advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) {
   const at::ScalarType type = compute_type();
+  // They do not depend on the window: of one member, they would take as long as the stem.
+  std::map<const Block*, Tensor> film;
+  Beside beside(window.device(), [&] { film = films(label.to(type)); });
   const Tensor input = ops::pack_window(window, scales.mean, scales.std,
                                         stem_->input_layout(window.options().dtype(type)));
   const Tensor stem = stem_->forward_bordered(input, {stem_->bias(type)});
-  ops::push_state(window, after_stem(stem, label.to(type)), scales.offset, scales.scale);
+  const Tensor out = after_stem(stem, [&](const Block* block) {
+    beside.join();
+    return film[block];
+  });
+  ops::push_state(window, out, scales.offset, scales.scale);
 }
 
-Tensor Unet::after_stem(const Tensor& stem, const Tensor& label) const {
-  std::map<const Block*, Tensor> film = films(label);
+Tensor Unet::after_stem(const Tensor& stem, const FilmOf& film_of) const {
+  const auto apply = [&](const std::shared_ptr<Block>& block, const Tensor& x, const Tensor& skip) {
+    return block->forward(x, skip, [&] { return film_of(block.get()); });
+  };
   Tensor x = stem;
   std::vector<Tensor> skips;
   for (std::size_t i = 0; i < down_.size(); ++i) {
     for (const auto& block : down_[i]) {
-      x = block->forward(x, {}, film[block.get()]);
+      x = apply(block, x, {});
       skips.push_back(x);
     }
     if (i < shrink_.size()) x = shrink_[i]->forward(x);
   }
-  for (const auto& block : middle_) x = block->forward(x, {}, film[block.get()]);
+  for (const auto& block : middle_) x = apply(block, x, {});
   for (std::size_t i = up_.size(); i-- > 0;) {
     for (const auto& block : up_[i]) {
-      x = block->forward(x, skips.back(), film[block.get()]);
+      x = apply(block, x, skips.back());
       skips.pop_back();
     }
     if (i == 0) break;
     x = grow_[i - 1]->forward(x);
   }
-  x = merge_->forward(smooth_->forward(x), stem, film[merge_.get()]);
+  x = apply(merge_, smooth_->forward(x), stem);
   return head_->forward_bordered(head_norm_->forward(x).out, {head_->bias(x.scalar_type())});
 }
 

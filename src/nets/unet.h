@@ -53,8 +53,9 @@ class Unet : public Backbone {
   Tensor forward_impl(const Tensor& window, const Tensor& label) override;
   void advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) override;
   // What follows the stem. The result lies as the head leaves it, possibly as the first of more
-  // channels.
-  Tensor after_stem(const Tensor& stem, const Tensor& label) const;
+  // channels. film_of(block) gives what films() has for it.
+  using FilmOf = std::function<Tensor(const Block*)>;
+  Tensor after_stem(const Tensor& stem, const FilmOf& film_of) const;
   template <typename Body>
   void for_each_layer(const Body& body) const;  // calls body(layer)
   Tensor embed(const Tensor& label) const;      // [B, d] -> e

@@ -286,13 +286,14 @@ Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) 
   }
 }
 
-Tensor Block::forward(const Tensor& x, const Tensor& skip, const Tensor& film) const {
+Tensor Block::forward(const Tensor& x, const Tensor& skip,
+                      const std::function<Tensor()>& film) const {
   const at::ScalarType type = x.scalar_type();
   const bool framed1 = conv1_->takes_framed(x), framed2 = conv2_->takes_framed(x);
   const ops::Normed first = norm1_->forward(x, skip, {}, {}, framed1);
   // The second norm adds the first convolution's bias, so that it costs no pass of its own.
   const Tensor h = conv1_->forward_bordered(first.out, {}, framed1);
-  const Tensor normed = norm2_->forward(h, {}, film, conv1_->bias_parameter(), framed2).out;
+  const Tensor normed = norm2_->forward(h, {}, film(), conv1_->bias_parameter(), framed2).out;
   Convolution::Addends addends{.bias = conv2_->bias(type), .residual = first.a};
   if (shortcut_) {
     addends = {.bias = output_bias_.as(type), .mixed = shortcut_->mixing(first.a, first.b)};

@@ -201,9 +201,10 @@ class Block : public torch::nn::Module {
   Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style);
   // After that of the layers.
   void renew_copies(at::ScalarType type) { output_bias_.renew(type); }
-  // x and skip have `inputs` channels together; an undefined skip has none. film [B, 2 outputs] as
-  // in NormActivation -> [B, outputs, H, W].
-  Tensor forward(const Tensor& x, const Tensor& skip, const Tensor& film) const;
+  // x and skip have `inputs` channels together; an undefined skip has none. film() gives [B, 2
+  // outputs] as in NormActivation, and is called when that is needed, so that it can still be on
+  // its way -> [B, outputs, H, W].
+  Tensor forward(const Tensor& x, const Tensor& skip, const std::function<Tensor()>& film) const;
   // Null without a label.
   std::shared_ptr<const Linear> film() const { return film_; }
 

@@ -353,7 +353,7 @@ TEST(UnetBlocks, ABlockAddsABranchOfUnitScaleAndKeepsChannelsLast) {
       dynamic_cast<Layer&>(*child).initialise(1, index++);
     }
     const Tensor x = normals({4, 32, 16, 16}, 0).contiguous(at::MemoryFormat::ChannelsLast);
-    const Tensor out = block.forward(x, {}, at::zeros({4, 128}));
+    const Tensor out = block.forward(x, {}, [] { return at::zeros({4, 128}); });
     ASSERT_EQ(out.sizes(), (std::vector<std::int64_t>{4, 64, 16, 16}));
     EXPECT_TRUE(out.is_contiguous(at::MemoryFormat::ChannelsLast));
     // Shortcut and branch have variance 1 each, give or take 10 % for 64 x 288 weights.

@@ -99,14 +99,12 @@ __device__ inline void store_matrices(std::uint32_t address, const std::uint32_t
                : "memory");
 }
 
-// Whole warps call these.
+// Each thread by itself: these need no converged warp.
 __device__ inline void arrive_at_cluster() {
-  __syncwarp();
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
 }
 __device__ inline void wait_for_cluster() {
-  __syncwarp();
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 }
 __device__ inline unsigned rank_in_cluster() {
   unsigned rank;

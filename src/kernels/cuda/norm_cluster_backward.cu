@@ -44,8 +44,9 @@ struct GroupMap {
 };
 
 // The tiles hold x and dloss/dout, which becomes dloss/ds of half the activation's argument, s, as
-// the sums are taken. There cells at the edge, whose dloss/dout is the sum over their images, are
-// shared evenly by the threads and read from memory; all others by the thread that copied them.
+// the sums are taken. Cells at the edge, whose dloss/dout is the sum over their images, are shared
+// evenly by the threads and read from memory both times, as T would round that sum; all others are
+// the thread's that copied them.
 template <typename T, typename F, bool kBorder>
 __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
     norm_backward_in_cluster(NormInputs<T> in, const float* means, const float* rstds,
@@ -150,17 +151,17 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
         load_edge_gradient(extent, grad_y, channels, cell, g);
         load(x.first + cell * x.stride, values);
         add(values, g);
-        grad_tile[(static_cast<int>(cell) - place.first_cell) * place.packs] = packed<N, T>(g);
       });
     }
+    unsigned remaining = edges;
     int at = place.begin * place.packs, i = place.begin;
 #pragma unroll 1
     for (int stage = 0; stage < place.kStages; ++stage) {
       __pipeline_wait_prior(static_cast<std::size_t>(place.kStages - 1 - stage));
 #pragma unroll 2
       for (const int end = place.stage_end(stage); i < end;
-           i += place.rows, at += tile_step, edges >>= 1) {
-        if (kBorder && (edges & 1) != 0) continue;
+           i += place.rows, at += tile_step, remaining >>= 1) {
+        if (kBorder && (remaining & 1) != 0) continue;
         float values[N], g[N];
         unpack(x_tile[at], values);
         unpack(grad_tile[at], g);
@@ -217,6 +218,13 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
   T* const to = grad_x.first + place.first_cell * grad_x.stride;
   const int stride = static_cast<int>(grad_x.stride);
   constexpr int kAtOnce = 4;  // loads on their way
+  const auto finish = [&](float(&g)[N], const float(&values)[N], const float(&elsewhere)[N],
+                          int i) {
+    for (int k = 0; k < N; ++k) {
+      g[k] = slope[k] * g[k] + (map.tilt * values[k] + level[k]) + elsewhere[k];
+    }
+    store(g, to + i * stride);
+  };
   int at = place.begin * place.packs;
   for (int first = place.begin; first < place.cells; first += kAtOnce * place.rows) {
     float elsewhere[kAtOnce][N];
@@ -229,14 +237,29 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
     for (int j = 0; j < kAtOnce; ++j, at += tile_step) {
       const int i = first + j * place.rows;
       if (i >= place.cells) break;
+      if (kBorder) {
+        const bool at_edge = (edges & 1) != 0;
+        edges >>= 1;
+        if (at_edge) continue;
+      }
       float values[N], g[N];
       unpack(x_tile[at], values);
       unpack(grad_tile[at], g);
-      for (int k = 0; k < N; ++k) {
-        g[k] = slope[k] * g[k] + (map.tilt * values[k] + level[k]) + elsewhere[j][k];
-      }
-      store(g, to + i * stride);
+      finish(g, values, elsewhere[j], i);
     }
+  }
+  if constexpr (kBorder) {
+    place.for_each_edge(extent, [&](unsigned cell) {
+      const int i = static_cast<int>(cell) - place.first_cell;
+      float values[N], g[N], elsewhere[N];
+      load_edge_gradient(extent, grad_y, channels, cell, g);
+      load(x.first + cell * x.stride, values);
+      load(arrival + i * stride, elsewhere, has_more);
+      for (int k = 0; k < N; ++k) {
+        g[k] *= half_slope<T, F>((values[k] - centre[k]) * slope[k] + offset[k]);
+      }
+      finish(g, values, elsewhere, i);
+    });
   }
 
   if (!closes) return;

@@ -523,13 +523,14 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
 
 using LaunchTiles = void (*)(const ConvProblem&, const ConvOperands&, cudaStream_t);
 
-// Calls body(tiling, how to run it forward, and backward) for all there are.
+// Calls body(tiling, how to run it forward, and backward) for all there are. Backward there is
+// nothing to split: training has many samples.
 template <typename Body>
 void for_each_tiling(const Body& body) {
   const auto call = [&]<int kRows, int kOutputs, int kSplit>() {
-    const LaunchTiles forward = launch_tiles<kRows, kOutputs, kSplit, false>;
-    const LaunchTiles backward = launch_tiles<kRows, kOutputs, kSplit, true>;
-    body(Tiling{kRows, kOutputs, kSplit}, forward, backward);
+    LaunchTiles backward = nullptr;
+    if constexpr (kSplit == 1) backward = launch_tiles<kRows, kOutputs, kSplit, true>;
+    body(Tiling{kRows, kOutputs, kSplit}, launch_tiles<kRows, kOutputs, kSplit, false>, backward);
   };
   call.template operator()<16, 128, 1>();
   call.template operator()<8, 128, 1>();
@@ -555,7 +556,8 @@ std::vector<Tiling> tilings(const ConvProblem& problem) {
       (problem.periodic && (!same_size || shape.width % kTileColumns != 0))) {
     return found;
   }
-  for_each_tiling([&](const Tiling& tiling, LaunchTiles, LaunchTiles) {
+  for_each_tiling([&](const Tiling& tiling, LaunchTiles, LaunchTiles run_backward) {
+    if (backward && run_backward == nullptr) return;
     // Each block needs something to add up.
     if (outputs % tiling.outputs == 0 && chunks_of(inputs) >= tiling.split) {
       found.push_back(tiling);
