@@ -83,9 +83,9 @@ ReadyKernel prepare_mixed_weight(const Tensor& grad, const Tensor& a, const Tens
 // What is left out has no elements: autograd takes no undefined tensors.
 struct Convolve : torch::autograd::Function<Convolve> {
   static Tensor forward(torch::autograd::AutogradContext* context, std::int64_t stride,
-                        std::int64_t border, bool framed, const Tensor& field, const Tensor& weight,
-                        const Tensor& bias, const Tensor& residual, const Tensor& a,
-                        const Tensor& b, const Tensor& mixed_weight) {
+                        std::int64_t border, bool framed, bool settled, const Tensor& field,
+                        const Tensor& weight, const Tensor& bias, const Tensor& residual,
+                        const Tensor& a, const Tensor& b, const Tensor& mixed_weight) {
     const Tensor x = framed ? whole_of(field) : field;
     const ConvShape shape = shape_of(x, weight, stride, border);
     const Tensor out = empty_result(shape, x.options());
@@ -94,6 +94,7 @@ struct Convolve : torch::autograd::Function<Convolve> {
     operands.mixed_a = data_of<void>(a);
     operands.mixed_b = data_of<void>(b);
     operands.mixed_w = data_of<void>(mixed_weight);
+    operands.settled_weights = settled;
     ConvProblem problem{shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0};
     problem.mixed_a = a.size(1);
     problem.mixed_b = b.size(1);
@@ -158,7 +159,7 @@ struct Convolve : torch::autograd::Function<Convolve> {
     if (context->needs_input_grad(4)) grad_a = back_to(a, 0);
     if (context->needs_input_grad(5)) grad_b = back_to(b, a.size(1));
     const Tensor none, grad_residual = context->needs_input_grad(3) ? grad : none;
-    return {none,      none,          none,   grad_x, grad_weight,
+    return {none,      none,          none,   none,   grad_x,    grad_weight,
             grad_bias, grad_residual, grad_a, grad_b, grad_mixed};
   }
 };
@@ -214,10 +215,11 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
     const auto packed = [&](const Tensor& t) {
       return t.defined() ? t.contiguous(kPacked) : nothing;
     };
-    return Convolve::apply(args.stride, args.border, args.framed, args.framed ? x : packed(x),
-                           packed(args.weight), args.bias.defined() ? args.bias : nothing,
-                           packed(args.residual), packed(mixed.a), packed(mixed.b),
-                           packed(mixed.weight));
+    const bool settled = is_recording() && !at::GradMode::is_enabled();  // as ops.h demands
+    return Convolve::apply(args.stride, args.border, args.framed, settled,
+                           args.framed ? x : packed(x), packed(args.weight),
+                           args.bias.defined() ? args.bias : nothing, packed(args.residual),
+                           packed(mixed.a), packed(mixed.b), packed(mixed.weight));
   }
 #endif
   if (mixed.weight.defined()) {

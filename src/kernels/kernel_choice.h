@@ -4,6 +4,7 @@
 #include "kernels/kernels.h"
 #include "tensor/torch_compat.h"
 #ifdef SLIFT_WITH_CUDA
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAStream.h>
 #endif
 
@@ -18,6 +19,11 @@ inline bool has_cuda_kernel(const Tensor& x) {
 }
 
 inline void* current_stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+// Whether the current stream is being recorded.
+inline bool is_recording() {
+  return c10::cuda::currentStreamCaptureStatusMayInitCtx() != c10::cuda::CaptureStatus::None;
+}
 
 // Calls body(T()) with T the kernels' name for the type of x.
 template <typename Body>

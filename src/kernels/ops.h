@@ -89,6 +89,9 @@ struct ConvolutionArgs {
 // has_fused_convolution() holds it is one kernel, channels must be multiples of 8, and the bits are
 // the same every time; gradients of leaves are computed beside the rest of backward
 // (side_stream.h). Elsewhere it is LibTorch's.
+//
+// In a recording without gradients the weight must be older than the recording: a step of a rollout
+// changes none, and kernels read it before the one ahead of them has ended.
 Tensor convolution(const Tensor& x, const ConvolutionArgs& args);
 bool has_fused_convolution(const at::TensorOptions& fields);  // of their type and device
 inline bool has_fused_convolution(const Tensor& x) { return has_fused_convolution(x.options()); }

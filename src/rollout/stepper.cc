@@ -8,6 +8,7 @@
 
 #include "core/log.h"
 #include "rollout/device_work.h"
+#include "tensor/beside.h"
 
 namespace slift {
 
@@ -45,8 +46,8 @@ void Stepper::advance() {
 
 void Stepper::step() {
   labels_.draw_for_members(members_, time_, label_);
+  const Beside next(model_.device(), [this] { time_.add_(1); });
   model_.advance(window_, label_);
-  time_.add_(1);
 }
 
 Tensor padded_window(const Tensor& states, std::int64_t length) {

@@ -133,15 +133,9 @@ void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFl
   const std::int64_t slabs = slabs_of(rows, columns);
   add_slabs<<<static_cast<unsigned>(slabs), kSlabThreads, 0, queue>>>(
       x, rows, static_cast<int>(columns), workspace);
-  cudaLaunchAttribute early = early_launch();
-  cudaLaunchConfig_t config = {};
-  config.gridDim = add_blocks(columns);
-  config.blockDim = kAddThreads;
-  config.stream = queue;
-  config.attrs = &early;
-  config.numAttrs = 1;
-  cudaLaunchKernelEx(&config, add_rows<BFloat16>, RowSums<BFloat16>{{workspace}, {out}},
-                     static_cast<int>(slabs), static_cast<int>(columns));
+  launch_early(add_rows<BFloat16>, add_blocks(columns), kAddThreads, 0, stream,
+               RowSums<BFloat16>{{workspace}, {out}}, static_cast<int>(slabs),
+               static_cast<int>(columns));
   check_launch("column_sums");
 }
 

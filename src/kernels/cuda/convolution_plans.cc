@@ -109,6 +109,10 @@ class Planner {
 
   std::unique_ptr<ConvPlan> plan(const ConvChoice& choice) {
     if (const auto* tiling = std::get_if<Tiling>(&choice)) {
+      const std::vector<Tiling> known = tilings(problem_);
+      if (!gpu_runs_tiles() || std::find(known.begin(), known.end(), *tiling) == known.end()) {
+        throw std::runtime_error("there is no such tiling");
+      }
       return std::make_unique<TilePlan>(problem_, *tiling);
     }
     return make_plan(graph(), std::get<CudnnChoice>(choice));

@@ -13,6 +13,7 @@ constexpr int kInterleaveThreads = 256;
 template <typename T, int N>
 __global__ void __launch_bounds__(kInterleaveThreads)
     interleave_row(FieldShape shape, const T* y, T* out) {
+  begin_after_previous();
   const auto packs = static_cast<unsigned>(shape.channels / N);
   const std::int64_t row = blockIdx.x, sample = row / (2 * shape.height);
   const std::int64_t r = row % (2 * shape.height), i = r % 2;
@@ -32,6 +33,7 @@ __global__ void __launch_bounds__(kInterleaveThreads)
 template <typename T, int N>
 __global__ void __launch_bounds__(kInterleaveThreads)
     separate_row(FieldShape shape, const T* grad_out, T* grad_y) {
+  begin_after_previous();
   const auto packs = static_cast<unsigned>(shape.channels / N);
   const std::int64_t row = blockIdx.x, sample = row / (shape.height + 1);
   const std::int64_t p = row % (shape.height + 1);
@@ -57,7 +59,7 @@ void interleave(const FieldShape& shape, std::int64_t batch, const T* y, T* out,
   if (rows * shape.width * shape.channels == 0) return;
   const bool packs = fits_packs(shape.channels, y, out);
   const auto kernel = packs ? interleave_row<T, kPackSize<T>> : interleave_row<T, 1>;
-  kernel<<<rows, kInterleaveThreads, 0, static_cast<cudaStream_t>(stream)>>>(shape, y, out);
+  launch_early(kernel, rows, kInterleaveThreads, 0, stream, shape, y, out);
   check_launch("interleave");
 }
 
@@ -68,8 +70,7 @@ void interleave_backward(const FieldShape& shape, std::int64_t batch, const T* g
   if (rows * shape.channels == 0) return;
   const bool packs = fits_packs(shape.channels, grad_out, grad_y);
   const auto kernel = packs ? separate_row<T, kPackSize<T>> : separate_row<T, 1>;
-  kernel<<<rows, kInterleaveThreads, 0, static_cast<cudaStream_t>(stream)>>>(shape, grad_out,
-                                                                             grad_y);
+  launch_early(kernel, rows, kInterleaveThreads, 0, stream, shape, grad_out, grad_y);
   check_launch("interleave_backward");
 }
 

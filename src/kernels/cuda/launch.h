@@ -25,6 +25,21 @@ inline cudaLaunchAttribute early_launch() {
   return attribute;
 }
 
+// Enqueues such a kernel on `stream` (a cudaStream_t); to be followed by check_launch().
+template <typename... Parameters, typename... Args>
+void launch_early(void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes,
+                  void* stream, const Args&... args) {
+  cudaLaunchAttribute early = early_launch();
+  cudaLaunchConfig_t config{};
+  config.gridDim = blocks;
+  config.blockDim = static_cast<unsigned>(threads);
+  config.dynamicSmemBytes = static_cast<unsigned>(shared_bytes);
+  config.stream = static_cast<cudaStream_t>(stream);
+  config.attrs = &early;
+  config.numAttrs = 1;
+  cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(args)...);
+}
+
 #ifdef __CUDACC__
 // Lets the next kernel take its place, then waits until the previous one has ended and what it
 // wrote can be read. All that came before that one has ended, too, for it has waited itself.

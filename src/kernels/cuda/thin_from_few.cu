@@ -73,6 +73,7 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) from_few(ThinWork w
   __shared__ uint4 rings[kThinWarps][kRowStages * kRowPacks];
   __shared__ float2 biases[kThinWarps][kWarpOutputs / 2];
   const ThinWarp warp(work);
+  begin_after_previous();
   if (warp.index >= work.warps) return;
   const int g = warp.lane / 4, t = warp.lane % 4;
   const int first_column = warp.strip * kWarpColumns;
@@ -139,7 +140,7 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) from_few(ThinWork w
 
 void convolve_from_few(const ConvShape& shape, const ConvOperands& operands, cudaStream_t stream) {
   const ThinWork work = thin_work(shape, operands, kWarpColumns, kWarpOutputs);
-  from_few<<<blocks_of(work), kThinThreads, 0, stream>>>(work);
+  launch_early(from_few, blocks_of(work), kThinThreads, 0, stream, work);
   check_launch("convolve_from_few");
 }
 

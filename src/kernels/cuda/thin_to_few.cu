@@ -115,6 +115,7 @@ __device__ __forceinline__ void add_columns(const Sums& sums, int lane,
 //   shared memory: w as [slices][9 taps][32 lanes], the rings as [4 warps][stages][4][32 lanes]
 __global__ void __launch_bounds__(kThinThreads, kThinBlocks) to_few(ThinWork work) {
   extern __shared__ uint4 shared[];
+  begin_after_previous();
   const int slices = (work.inputs + kSliceChannels - 1) / kSliceChannels;
   for (int i = static_cast<int>(threadIdx.x); i < kTaps * slices * 32; i += kThinThreads) {
     const int output = i % 32 / 4, tap = i / 32 % kTaps;
@@ -180,7 +181,7 @@ void convolve_to_few(const ConvShape& shape, const ConvOperands& operands, cudaS
   const int packs = 32 * (kTaps * slices + kThinWarps * kSliceStages * kSliceEights);
   const int bytes = packs * static_cast<int>(sizeof(uint4));
   cudaFuncSetAttribute(to_few, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  to_few<<<blocks_of(work), kThinThreads, static_cast<std::size_t>(bytes), stream>>>(work);
+  launch_early(to_few, blocks_of(work), kThinThreads, bytes, stream, work);
   check_launch("convolve_to_few");
 }
 

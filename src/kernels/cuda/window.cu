@@ -18,6 +18,7 @@ constexpr int kStatesAtOnce = 4;  // moved by a thread, so that their loads are 
 template <typename Index>
 __global__ void __launch_bounds__(kWindowThreads)
     pack_window_kernel(PackWindowArgs args, Index count) {
+  begin_after_previous();
   const Index e = static_cast<Index>(blockIdx.x) * kWindowThreads + threadIdx.x;
   if (e >= count) return;
   const auto height = static_cast<Index>(args.shape.height);
@@ -56,6 +57,7 @@ __global__ void __launch_bounds__(kWindowThreads)
 template <typename T, typename Index>
 __global__ void __launch_bounds__(kWindowThreads)
     push_state_kernel(PushStateArgs<T> args, Index count) {
+  begin_after_previous();
   const Index e = static_cast<Index>(blockIdx.x) * kWindowThreads + threadIdx.x;
   if (e >= count) return;
   const auto cells = static_cast<Index>(args.shape.cells());
@@ -102,19 +104,17 @@ void pack_window(const PackWindowArgs& args, void* stream) {
   const std::int64_t packs = args.shape.batch * (args.shape.height + around) *
                              (args.shape.width + around) * (args.packed / kPackedChannels);
   with_index(packs, [&]<typename Index>(unsigned blocks, Index count) {
-    pack_window_kernel<<<blocks, kWindowThreads, 0, static_cast<cudaStream_t>(stream)>>>(args,
-                                                                                         count);
+    launch_early(pack_window_kernel<Index>, blocks, kWindowThreads, 0, stream, args, count);
   });
   check_launch("pack_window");
 }
 
 template <typename T>
 void push_state(const PushStateArgs<T>& args, void* stream) {
-  with_index(args.shape.batch * args.shape.state_size(),
-             [&]<typename Index>(unsigned blocks, Index count) {
-               push_state_kernel<<<blocks, kWindowThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-                   args, count);
-             });
+  with_index(args.shape.batch * args.shape.state_size(), [&]<typename Index>(unsigned blocks,
+                                                                             Index count) {
+    launch_early(push_state_kernel<T, Index>, blocks, kWindowThreads, 0, stream, args, count);
+  });
   check_launch("push_state");
 }
 
