@@ -39,13 +39,14 @@ waves() {
     --members 256 --seed 1 --out "$work/wave.h5" --quiet >"$work/output"
 }
 
-# train NAME SETTING...: configs/wave-tiny.toml on these waves.
+# train NAME SETTING...: configs/wave-tiny.toml on these waves, with widths that all kernels take.
 train() {
   local name=$1 settings=()
   shift
   for setting in "$@"; do settings+=(--set "$setting"); done
   $slift train configs/wave-tiny.toml --device cuda --quiet --out "$work/$name" \
-    --set "data.path=$work/wave.h5" --set validation.every=0 "${settings[@]}"
+    --set "data.path=$work/wave.h5" --set validation.every=0 --set net.widths=[64,128] \
+    "${settings[@]}"
 }
 
 # roll OUT OPTION...: from the model `first`.
