@@ -57,8 +57,8 @@ Normed norm_activation(const NormArgs& args);
 
 // Surrounds a periodic field by one cell of its images, with autograd: [B, C, H, W] -> [B, C, H +
 // 2, W + 2], channels-last. Our kernels where norm_activation() has them, LibTorch's copies
-// elsewhere.
-Tensor pad_circular(const Tensor& x);
+// elsewhere. Or the same as a framed field, see below.
+Tensor pad_circular(const Tensor& x, bool framed = false);
 
 // A 1 x 1 convolution of a and b side by side: a [B, Ka, H, W] and b [B, Kb, H, W], of one type
 // with weight [N, Ka + Kb, 1, 1]. An undefined b has no channels.
@@ -67,9 +67,9 @@ struct MixArgs {
 };
 
 // A framed field [B, C, H, W], channels-last, lies in the memory of a larger one [B, C, H + 2, W +
-// 2], whose other cells are its periodic images. norm_activation() makes it if it is told to,
-// convolution() takes it without a border. To autograd it is a field without images: no gradients
-// of these have to be computed, written and added to their cells.
+// 2], whose other cells are its periodic images. norm_activation() and pad_circular() make it if
+// they are told to, convolution() takes it without a border. To autograd it is a field without
+// images: no gradients of these have to be computed, written and added to their cells.
 //
 // Whether convolution() takes one like `field`, with `inputs` channels to `outputs` by 3 x 3 cells:
 // it does for gradients on GPUs that cuda/tile_convolution.h is for.

@@ -138,7 +138,11 @@ Convolution::Convolution(const ConvolutionSpec& spec, const UnetStyle& style)
   bias_ = add_weight("bias", {spec.outputs});
   if (spec.grows) growth_ = register_buffer("growth", growth_map());
   if (needs_preparation()) {
-    prepared_ = Prepared([this](at::ScalarType type) { return prepare_weight(type); });
+    prepared_weight_ = Prepared([this](at::ScalarType type) { return prepare_weight(type); });
+    prepared_bias_ = Prepared([this](at::ScalarType type) {
+      const Tensor all = pad_to(bias(type), 0, padded(spec_.outputs));
+      return spec_.grows ? all.repeat(4) : all;
+    });
   }
 }
 
@@ -162,7 +166,8 @@ Tensor Convolution::prepare_weight(at::ScalarType type) const {
 
 void Convolution::renew_copies(at::ScalarType type) {
   Layer::renew_copies(type);
-  prepared_.renew(type);
+  prepared_weight_.renew(type);
+  prepared_bias_.renew(type);
   torch::NoGradGuard no_grad;
   fp8_weight_ = fp8_scale_ = Tensor();
   if (input_gain_ > 0) {
@@ -178,7 +183,9 @@ Tensor Convolution::forward(const Tensor& x) const {
     const Tensor grown = at::upsample_nearest2d(x, {2 * x.size(2), 2 * x.size(3)});
     return forward_bordered(circular_ ? ops::pad_circular(grown) : grown, {bias(x.scalar_type())});
   }
-  return forward_bordered(circular_ ? ops::pad_circular(x) : x, {bias(x.scalar_type())});
+  const bool framed = takes_framed(x);
+  return forward_bordered(circular_ ? ops::pad_circular(x, framed) : x, {bias(x.scalar_type())},
+                          framed);
 }
 
 bool Convolution::takes_framed(const Tensor& field) const {
@@ -206,9 +213,8 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Addends& addends, bo
     args.weight = weight_->as(x.scalar_type());
     return ops::convolution(x, args);
   }
-  args.weight = prepared_.as(x.scalar_type());
-  if (bias.defined()) args.bias = pad_to(bias, 0, padded(spec_.outputs));
-  if (spec_.grows && bias.defined()) args.bias = args.bias.repeat(4);
+  args.weight = prepared_weight_.as(x.scalar_type());
+  if (bias.defined()) args.bias = prepared_bias_.as(x.scalar_type());
   const Tensor out = ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args);
   const Tensor result = spec_.grows ? ops::interleave(out) : out;
   // Even of all channels, narrow() would have its gradient copied twice, out of channels-last.

@@ -128,7 +128,7 @@ class Convolution : public Layer {
   Tensor forward(const Tensor& x) const;
   // What is added to the weighted sums; undefined ones are not.
   struct Addends {
-    Tensor bias = {};         // stands in for the convolution's own
+    Tensor bias = {};         // the convolution's own, or another if channels are multiples of 8
     Tensor residual = {};     // a field, or
     ops::MixArgs mixed = {};  // what another convolution's mixing() gives
   };
@@ -158,8 +158,8 @@ class Convolution : public Layer {
   double gain_;
   bool circular_;
   std::shared_ptr<const Weight> weight_, bias_;
-  Tensor growth_;      // of growing_weight(), a constant on the device
-  Prepared prepared_;  // prepare_weight()
+  Tensor growth_;                             // of growing_weight(), a constant on the device
+  Prepared prepared_weight_, prepared_bias_;  // as fused kernels take them
   double input_gain_ = 0;
   Tensor fp8_weight_, fp8_scale_;  // of ops::convolution_fp8(), renewed with the copies
 };

@@ -115,17 +115,21 @@ __device__ void load_shared(const float* from, float (&to)[N]) {
 
 // How the blocks of a cluster tell each other their sums: each stores numbers in the others' shared
 // memory, and a barrier there counts the bytes that have come. So nobody reads from afar, and a
-// block may end as soon as it has all it waits for.
+// block may end as soon as it has all it waits for. A block that is alone just stores them.
 class Inbox {
  public:
+  // `arrived` is in shared memory, the barrier.
+  __device__ Inbox(std::uint64_t& arrived, int blocks) : arrived_(&arrived), alone_(blocks == 1) {}
+
   // By all threads, at the start; `bytes` will come. Nobody waits. Here and in meet() the threads
   // of a warp may have diverged, so that the barrier is not the `aligned` one.
-  __device__ void open(unsigned bytes) {
+  __device__ void open(unsigned bytes) const {
+    if (alone_) return;
     if (threadIdx.x == 0) {
       asm volatile(
           "mbarrier.init.shared::cta.b64 [%0], 1;\n"
           "fence.mbarrier_init.release.cluster;\n"
-          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(address(&arrived_)),
+          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(address(arrived_)),
           "r"(bytes)
           : "memory");
     }
@@ -133,26 +137,40 @@ class Inbox {
   }
 
   // By all threads, before the first send(): waits until all blocks have opened theirs.
-  __device__ void meet() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+  __device__ void meet() const {
+    if (!alone_) asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+  }
 
   // Stores `value` in block `rank` where `to` is in this one.
-  __device__ void send(float2 value, float2* to, int rank) {
+  __device__ void send(float2 value, float2* to, int rank) const {
+    if (alone_) {
+      *to = value;
+      return;
+    }
     asm volatile(
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%2, %3}, [%1];" ::"r"(
             address_in(rank, to)),
-        "r"(address_in(rank, &arrived_)), "f"(value.x), "f"(value.y)
+        "r"(address_in(rank, arrived_)), "f"(value.x), "f"(value.y)
         : "memory");
   }
-  __device__ void send(float4 value, float4* to, int rank) {
+  __device__ void send(float4 value, float4* to, int rank) const {
+    if (alone_) {
+      *to = value;
+      return;
+    }
     asm volatile(
         "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, "
         "[%1];" ::"r"(address_in(rank, to)),
-        "r"(address_in(rank, &arrived_)), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
+        "r"(address_in(rank, arrived_)), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
         : "memory");
   }
 
-  // Waits until all bytes have come.
-  __device__ void await() {
+  // By all threads: waits until all bytes have come.
+  __device__ void await() const {
+    if (alone_) {
+      __syncthreads();
+      return;
+    }
     unsigned done = 0;
     while (done == 0) {
       asm volatile(
@@ -162,7 +180,7 @@ class Inbox {
           "selp.u32 %0, 1, 0, done;\n"
           "}"
           : "=r"(done)
-          : "r"(address(&arrived_))
+          : "r"(address(arrived_))
           : "memory");
     }
   }
@@ -177,7 +195,8 @@ class Inbox {
     return there;
   }
 
-  std::uint64_t arrived_;
+  std::uint64_t* arrived_;
+  bool alone_;
 };
 
 // The sum of `count` pairs by one warp, for all its lanes.

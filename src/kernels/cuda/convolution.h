@@ -57,7 +57,8 @@ struct ConvOperands {
   const void* mixed_a = nullptr;
   const void* mixed_b = nullptr;
   const void* mixed_w = nullptr;
-  // The kernels enqueued just before write no weights: these may be read before they have ended.
+  // The kernels enqueued just before write neither w nor the bias: our own kernels may read these
+  // before those have ended.
   bool settled_weights = false;
 };
 

@@ -54,7 +54,8 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
   constexpr int N = kPackSize<T>;
   extern __shared__ uint4 shared_memory[];
   __shared__ alignas(16) float thread_sums[N * kClusterThreads];
-  __shared__ Inbox inbox;
+  __shared__ std::uint64_t arrived;
+  const Inbox inbox(arrived, plan.blocks);
   const NormShape& shape = in.shape;
   const Extent extent(shape);
   const ClusterPlace<N, 0> place(shape, plan);

@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) from_few(ThinWork w
   __shared__ uint4 rings[kThinWarps][kRowStages * kRowPacks];
   __shared__ float2 biases[kThinWarps][kWarpOutputs / 2];
   const ThinWarp warp(work);
-  begin_after_previous();
+  if (!work.settled_weights) begin_after_previous();
   if (warp.index >= work.warps) return;
   const int g = warp.lane / 4, t = warp.lane % 4;
   const int first_column = warp.strip * kWarpColumns;
@@ -95,6 +95,7 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) from_few(ThinWork w
         has_bias ? make_float2(to_float(work.bias[output]), to_float(work.bias[output + 1]))
                  : float2{};
   }
+  if (work.settled_weights) begin_after_previous();
   __syncwarp();
   bool wanted[2];  // whether cells g and g + 8 are in y
   for (int half = 0; half < 2; ++half) {

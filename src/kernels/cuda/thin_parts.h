@@ -37,6 +37,7 @@ struct ThinWork {
   int border;
   int strips, groups;
   int rows, share, warps;
+  bool settled_weights;  // of ConvOperands; bias included
 };
 
 struct ThinWarp {
@@ -127,6 +128,7 @@ inline ThinWork thin_work(const ConvShape& shape, const ConvOperands& operands,
   work.rows = narrow(rows);
   work.share = narrow(share);
   work.warps = narrow(divide_up(rows, share) * strips * groups);
+  work.settled_weights = operands.settled_weights;
   return work;
 }
 

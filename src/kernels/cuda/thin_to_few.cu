@@ -115,7 +115,7 @@ __device__ __forceinline__ void add_columns(const Sums& sums, int lane,
 //   shared memory: w as [slices][9 taps][32 lanes], the rings as [4 warps][stages][4][32 lanes]
 __global__ void __launch_bounds__(kThinThreads, kThinBlocks) to_few(ThinWork work) {
   extern __shared__ uint4 shared[];
-  begin_after_previous();
+  if (!work.settled_weights) begin_after_previous();
   const int slices = (work.inputs + kSliceChannels - 1) / kSliceChannels;
   for (int i = static_cast<int>(threadIdx.x); i < kTaps * slices * 32; i += kThinThreads) {
     const int output = i % 32 / 4, tap = i / 32 % kTaps;
@@ -123,6 +123,7 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) to_few(ThinWork wor
     const BFloat16* const from = work.w + (output * kTaps + tap) * work.inputs + channel;
     shared[i] = channel < work.inputs ? __ldg(reinterpret_cast<const uint4*>(from)) : uint4{};
   }
+  if (work.settled_weights) begin_after_previous();
   __syncthreads();
   const ThinWarp warp(work);
   if (warp.index >= work.warps) return;

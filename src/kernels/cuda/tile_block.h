@@ -22,9 +22,6 @@ inline constexpr int kTileThreads = kMultiplyThreads + 2 * 32;  // one warp load
 inline constexpr int kFieldStages = 2, kMostWeightStages = 12;
 inline constexpr int kMostBytes =
     226 * 1024;  // of dynamic shared memory; the barriers take a kilobyte
-// If there is a block for each unit, the least that does not slow it down: blocks of the kernel
-// before and of the one behind fit beside it then, and either begins early.
-inline constexpr int kFewBytes = 160 * 1024;
 inline constexpr int kMostSegments = 3;
 
 // A part of the sum: a convolution of one field.

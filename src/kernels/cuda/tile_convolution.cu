@@ -138,8 +138,7 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   const int box = (kTileColumns + kernel - 1) * (kRows + kernel - 1) * kChunkBytes;
   work.field_bytes = (box + 1023) / 1024 * 1024;  // swizzling repeats after 1024 bytes
   const int others = kFieldStages * work.field_bytes + Block::result_bytes();
-  const int most = kSplit * work.units > multiprocessors() ? kMostBytes : kFewBytes;
-  work.weight_stages = std::clamp((most - others) / Block::kWeightBytes, 3, kMostWeightStages);
+  work.weight_stages = std::min(kMostWeightStages, (kMostBytes - others) / Block::kWeightBytes);
   work.residual = problem.residual;
   work.settled_weights = operands.settled_weights;
   work.bias = problem.bias ? static_cast<const __nv_bfloat16*>(operands.bias) : nullptr;
