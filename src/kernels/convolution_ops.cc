@@ -164,6 +164,25 @@ struct Convolve : torch::autograd::Function<Convolve> {
   }
 };
 
+// A growing convolution whose kernel writes the one field, or nothing if there is none; without
+// gradients.
+Tensor convolve_growing(const Tensor& x, const ConvolutionArgs& args) {
+  ConvProblem problem{shape_of(x, args.weight, args.stride, args.border), ConvPass::kForward,
+                      /*residual=*/false, args.bias.defined()};
+  problem.grows = true;
+  const ConvShape& shape = problem.shape;
+  if (!kernels::cuda::gpu_runs_tiles() || kernels::cuda::tilings(problem).empty()) return {};
+  const Tensor in = x.contiguous(kPacked), weight = args.weight.contiguous(kPacked);
+  const Tensor out = at::empty(
+      {shape.batch, shape.outputs / 4, 2 * (shape.out_height() - 1), 2 * (shape.out_width() - 1)},
+      x.options(), kPacked);
+  ConvOperands operands{in.data_ptr(), weight.data_ptr(), out.data_ptr()};
+  if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
+  operands.settled_weights = is_recording();  // as ops.h demands
+  prepare(problem, operands, x.options())();
+  return out;
+}
+
 // Whether one kernel adds what args.mixed gives.
 bool mixes(const Tensor& x, const ConvolutionArgs& args) {
   const std::int64_t border = args.framed ? 1 : args.border;  // that gives the same size
@@ -204,6 +223,16 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
   TORCH_CHECK(!args.framed || (args.border == 0 && args.stride == 1 &&
                                takes_framed(x, x.size(1), args.weight.size(0))),
               "convolution: takes no such framed field");
+  if (args.grows) {
+#ifdef SLIFT_WITH_CUDNN
+    if (has_fused_convolution(x) && !at::GradMode::is_enabled()) {
+      if (const Tensor out = convolve_growing(x, args); out.defined()) return out;
+    }
+#endif
+    ConvolutionArgs four = args;
+    four.grows = false;
+    return interleave(convolution(x, four));
+  }
   const MixArgs& mixed = args.mixed;
   TORCH_CHECK(!mixed.weight.defined() || !args.residual.defined(),
               "convolution: there is one residual or the other");

@@ -83,6 +83,7 @@ struct ConvolutionArgs {
   std::int64_t stride = 1;
   std::int64_t border = 0;  // cells of zeros around x
   bool framed = false;      // x is; then border is 0
+  bool grows = false;       // interleave() brings the result's four fields together
 };
 
 // Convolution with what can be fused with it, with autograd, channels-last. Where

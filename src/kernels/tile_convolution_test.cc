@@ -24,6 +24,7 @@ struct MixedCase {
   std::int64_t batch, inputs, outputs, height, width, kernel, border;
   std::int64_t mixed_a, mixed_b;  // channels; 0: none
   bool bias, residual;
+  std::int64_t stride = 1;
 };
 
 // Tiles have 16 columns and 8 or 16 rows, and take 64 channels at a time.
@@ -40,6 +41,9 @@ constexpr MixedCase kMixedCases[] = {
     {"two fields, no border", 1, 128, 64, 33, 18, 3, 0, 64, 192, true, false},
     {"many tiles", 5, 64, 64, 70, 65, 3, 1, 64, 64, true, false},
     {"odd channels", 2, 24, 16, 7, 9, 3, 1, 8, 16, true, false},
+    {"stride 2", 2, 64, 128, 32, 64, 3, 1, 0, 0, true, false, 2},
+    {"stride 2, odd size", 3, 128, 64, 21, 39, 3, 1, 0, 0, false, false, 2},
+    {"stride 2, no border", 2, 192, 64, 18, 36, 3, 0, 0, 0, true, false, 2},
 };
 
 // Rounded to `type`, and what they give in float64.
@@ -49,11 +53,11 @@ struct MixedOperands {
       at::manual_seed(static_cast<std::uint64_t>(seed++));
       return at::randn(shape, at::kDouble).to(type).to(at::kDouble);
     };
-    const std::int64_t rows = c.height + 2 * c.border - c.kernel + 1;
-    const std::int64_t columns = c.width + 2 * c.border - c.kernel + 1;
+    const std::int64_t rows = (c.height + 2 * c.border - c.kernel) / c.stride + 1;
+    const std::int64_t columns = (c.width + 2 * c.border - c.kernel) / c.stride + 1;
     x = draw({c.batch, c.inputs, c.height, c.width});
     weight = draw({c.outputs, c.inputs, c.kernel, c.kernel});
-    expected = at::conv2d(x, weight, {}, 1, c.border);
+    expected = at::conv2d(x, weight, {}, c.stride, c.border);
     if (c.bias) expected = expected + (bias = draw({c.outputs})).view({1, -1, 1, 1});
     if (c.residual) expected = expected + (residual = draw({c.batch, c.outputs, rows, columns}));
     if (c.mixed_a + c.mixed_b == 0) return;
@@ -90,6 +94,7 @@ TEST(MixedConvolution, AddsBothConvolutions) {
           .bias = here(full.bias),
           .residual = here(full.residual),
           .mixed = {here(full.a), here(full.b), here(full.mixed_weight)},
+          .stride = c.stride,
           .border = c.border};
       for (const bool gradients : {true, false}) {
         const c10::AutoGradMode mode(gradients);
@@ -127,6 +132,33 @@ TEST(MixedConvolution, HasGradients) {
     const Tensor wide = full.x.clone().requires_grad_();
     at::conv2d(wide, full.weight, {}, 1, c.border).backward(grad);
     EXPECT_LT(relative_error(x.grad(), wide.grad()), bound) << device;
+  }
+}
+
+TEST(GrowingConvolution, WritesTheFieldThatInterleaveGives) {
+  for (const at::Device& device : test_devices()) {
+    const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
+    for (const auto& [inputs, outputs, height, width, border] : {std::array{64, 64, 16, 16, 1},
+                                                                 {128, 128, 9, 21, 1},
+                                                                 {192, 64, 34, 18, 0},
+                                                                 {16, 8, 5, 6, 1}}) {
+      at::manual_seed(7);
+      const Tensor x = mixed_to(at::randn({3, inputs, height, width}), device, type);
+      const Tensor weight = mixed_to(at::randn({4 * outputs, inputs, 2, 2}), device, type);
+      const Tensor bias = mixed_to(at::randn({4 * outputs}), device, type);
+      const ops::ConvolutionArgs args{
+          .weight = weight, .bias = bias, .border = border, .grows = true};
+      const Tensor four = at::conv2d(x.cpu().to(at::kDouble), weight.cpu().to(at::kDouble),
+                                     bias.cpu().to(at::kDouble), 1, border);
+      const Tensor expected = ops::interleave(four);
+      for (const bool gradients : {true, false}) {
+        const c10::AutoGradMode mode(gradients);
+        const Tensor out = ops::convolution(x, args);
+        EXPECT_TRUE(out.is_contiguous(kMixedLayout));
+        EXPECT_LT(relative_error(out, expected), device.is_cuda() ? 2e-2 : 1e-5)
+            << inputs << " to " << outputs << " on " << device;
+      }
+    }
   }
 }
 
@@ -205,6 +237,29 @@ TEST(FramedField, IsRefusedWithoutAFrame) {
 }
 
 #ifdef SLIFT_WITH_CUDNN
+TEST(TileConvolution, EveryTilingOfAGrowingOneAgreesWithFloat64) {
+  using namespace kernels::cuda;
+  for (const at::Device& device : test_devices()) {
+    if (device.is_cpu() || !gpu_runs_tiles()) continue;
+    at::manual_seed(9);
+    const Tensor x = mixed_to(at::randn({3, 128, 19, 33}), device, at::kBFloat16);
+    const Tensor weight = mixed_to(at::randn({512, 128, 2, 2}), device, at::kBFloat16);
+    const Tensor expected = ops::interleave(
+        at::conv2d(x.cpu().to(at::kDouble), weight.cpu().to(at::kDouble), {}, 1, 1));
+    ConvProblem problem{{3, 128, 19, 33, 512, 2, 1, 1}};
+    problem.grows = true;
+    const std::vector<Tiling> found = tilings(problem);
+    EXPECT_FALSE(found.empty());
+    for (const Tiling& tiling : found) {
+      const Tensor out = at::empty(expected.sizes(), x.options(), kMixedLayout).fill_(std::nan(""));
+      convolve_tiles(problem, tiling, {x.data_ptr(), weight.data_ptr(), out.data_ptr()},
+                     ops::current_stream());
+      EXPECT_LT(relative_error(out, expected), 2e-2)
+          << tiling.rows << " rows, " << tiling.outputs << " outputs, split " << tiling.split;
+    }
+  }
+}
+
 TEST(TileConvolution, EveryTilingAgreesWithFloat64) {
   using namespace kernels::cuda;
   for (const at::Device& device : test_devices()) {
@@ -215,10 +270,11 @@ TEST(TileConvolution, EveryTilingAgreesWithFloat64) {
       const Tensor x = there(full.x), weight = there(full.weight), bias = there(full.bias);
       const Tensor residual = there(full.residual), a = there(full.a), b = there(full.b);
       const Tensor mixed_weight = there(full.mixed_weight);
-      ConvProblem problem{{c.batch, c.inputs, c.height, c.width, c.outputs, c.kernel, 1, c.border},
-                          ConvPass::kForward,
-                          c.residual,
-                          c.bias};
+      ConvProblem problem{
+          {c.batch, c.inputs, c.height, c.width, c.outputs, c.kernel, c.stride, c.border},
+          ConvPass::kForward,
+          c.residual,
+          c.bias};
       problem.mixed_a = c.mixed_a;
       problem.mixed_b = c.mixed_b;
       const std::vector<Tiling> found = tilings(problem);

@@ -215,8 +215,8 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Addends& addends, bo
   }
   args.weight = prepared_weight_.as(x.scalar_type());
   if (bias.defined()) args.bias = prepared_bias_.as(x.scalar_type());
-  const Tensor out = ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args);
-  const Tensor result = spec_.grows ? ops::interleave(out) : out;
+  args.grows = spec_.grows;
+  const Tensor result = ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args);
   // Even of all channels, narrow() would have its gradient copied twice, out of channels-last.
   return result.size(1) == spec_.outputs ? result : result.narrow(1, 0, spec_.outputs);
 }

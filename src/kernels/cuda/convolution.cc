@@ -116,11 +116,12 @@ std::string ConvProblem::key() const {
   const char* names[] = {"forward", "input_gradient", "weight_gradient"};
   const std::string mixed =
       mixed_a + mixed_b > 0 ? fmt::format("+mixed {}+{}", mixed_a, mixed_b) : "";
-  return fmt::format("{}{}{}{}{}{} batch {} in {} {}x{} out {} kernel {} stride {} border {}",
+  return fmt::format("{}{}{}{}{}{}{} batch {} in {} {}x{} out {} kernel {} stride {} border {}",
                      type == ConvType::kFp8 ? "fp8 " : "", names[static_cast<int>(pass)],
                      residual ? "+residual" : "", bias ? "+bias" : "", mixed,
-                     periodic ? "+periodic" : "", shape.batch, shape.inputs, shape.height,
-                     shape.width, shape.outputs, shape.kernel, shape.stride, shape.border);
+                     periodic ? "+periodic" : "", grows ? "+grows" : "", shape.batch, shape.inputs,
+                     shape.height, shape.width, shape.outputs, shape.kernel, shape.stride,
+                     shape.border);
 }
 
 // One handle for all threads: who calls it holds the lock.

@@ -40,6 +40,10 @@ struct ConvProblem {
   // The field that is convolved is periodic: what surrounds it are its images instead of zeros. Not
   // for cuDNN either.
   bool periodic = false;
+  // The result of a 2 x 2 convolution to outputs = 4 n, [batch, h + 1, w + 1, 4 n], is four fields
+  // that become one, y [batch, 2 h, 2 w, n], as interleave() (kernels.h) brings them together. Not
+  // for cuDNN.
+  bool grows = false;
 
   std::string key() const;  // names the problem in the file of plans
 };

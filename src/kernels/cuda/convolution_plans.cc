@@ -100,7 +100,9 @@ class Planner {
  public:
   explicit Planner(const ConvProblem& problem) : problem_(problem) {}
 
-  bool for_cudnn() const { return problem_.mixed_a + problem_.mixed_b == 0 && !problem_.periodic; }
+  bool for_cudnn() const {
+    return problem_.mixed_a + problem_.mixed_b == 0 && !problem_.periodic && !problem_.grows;
+  }
 
   const std::shared_ptr<const ConvGraph>& graph() {
     if (!graph_) graph_ = std::make_shared<const ConvGraph>(problem_);

@@ -13,47 +13,62 @@
 
 namespace slift::kernels::cuda {
 
-inline constexpr int kTileColumns = 16,
-                     kSubtileRows = 8;          // two warpgroups, 8 x 8 cells of each at once
-inline constexpr int kChunk = 64;               // channels multiplied at once
-inline constexpr int kChunkBytes = kChunk * 2;  // of a cell or of a row of weights
+inline constexpr int kTileColumns = 16, kSubtileRows = 8;  // two warpgroups, 8 x 8 cells each
+inline constexpr int kChunk = 64;                          // channels multiplied at once
+inline constexpr int kChunkBytes = kChunk * 2;             // of a cell or of a row of weights
 inline constexpr int kMultiplyWarps = 8, kMultiplyThreads = kMultiplyWarps * 32;
 inline constexpr int kTileThreads = kMultiplyThreads + 2 * 32;  // one warp loads, one stores
 inline constexpr int kFieldStages = 2, kMostWeightStages = 12;
-inline constexpr int kMostBytes =
-    226 * 1024;  // of dynamic shared memory; the barriers take a kilobyte
-inline constexpr int kMostSegments = 3;
+// Of dynamic shared memory; the barriers take a kilobyte.
+inline constexpr int kMostBytes = 226 * 1024;
+inline constexpr int kMostSegments = 4;
 
-// A part of the sum: a convolution of one field.
+// A part of the sum: a convolution of one field, by rows x columns of the cells of some weights.
+// Output (x, y) is centred so that its first cell meets (x, y) step + (first_x, first_y).
 struct Segment {
-  int chunks, kernel, border;
-  int weights, first_input;  // which weights, and where this field's begin in them
+  int chunks;
+  int rows, columns, first_y, first_x;
+  int weights, first_input;               // which weights, and where this field's begin in them
+  int first_cell, row_step, column_step;  // the cells of the weights that take part
+
+  __device__ int cells() const { return rows * columns; }
+  // Of the weights, for the n-th of the kernel.
+  __device__ int cell(int n) const {
+    return first_cell + n / columns * row_step + n % columns * column_step;
+  }
+  __host__ __device__ int box_bytes(int tile_rows) const {
+    return (kTileColumns + columns - 1) * (tile_rows + rows - 1) * kChunkBytes;
+  }
 };
 
 struct TileWork {
   Segment segments[kMostSegments];
-  int segment_count;
+  int segment_count, step;
   int width, height;                           // of a periodic field, or else 0
   int tiles_x, tiles_y, output_blocks, units;  // a unit is a tile of cells and of outputs
-  int field_bytes, weight_stages;              // of a stage; stages
+  int quarter;  // outputs of each of the four fields of a growing convolution, or else all
+  int field_bytes, weight_stages;  // of a stage; stages
   bool residual, settled_weights;
   const __nv_bfloat16* bias;
 };
 
 struct TileMaps {
-  CUtensorMap fields[kMostSegments], weights[2], residual, out;
+  CUtensorMap fields[kMostSegments], weights[2], residual;
+  CUtensorMap out[4];     // a growing convolution has four, by odd and even rows and columns
   CUtensorMap row, cell;  // of a periodic field: boxes of a tile's width, and of one cell
 };
 
 struct Place {
   int output, x, y, sample;
+  int field;  // of the four, or 0; it begins at (field % 2, field / 2)
 };
 
 template <int kRows, int kOutputs>
 __device__ Place place_of(const TileWork& work, int unit) {
   const int tile = unit / work.output_blocks, row = tile / work.tiles_x, n = row / work.tiles_y;
-  return {(unit - tile * work.output_blocks) * kOutputs, (tile - row * work.tiles_x) * kTileColumns,
-          (row - n * work.tiles_y) * kRows, n};
+  const int output = (unit - tile * work.output_blocks) * kOutputs;
+  return {output, (tile - row * work.tiles_x) * kTileColumns, (row - n * work.tiles_y) * kRows, n,
+          output / work.quarter};
 }
 
 // Goes round the stages; the phase changes every time.
@@ -147,7 +162,7 @@ struct TileBlock {
       const Segment& segment = work.segments[0];
       const Place at = place_of<kRows, kOutputs>(work, static_cast<int>(blockIdx.x) / kSplit);
       const int chunk = segment.chunks * rank / kSplit;
-      for (; early < min(work.weight_stages, segment.kernel * segment.kernel); ++early) {
+      for (; early < min(work.weight_stages, segment.cells()); ++early) {
         load_weights(weight, segment, chunk, early, at.output);
         weight.next(work.weight_stages);
       }
@@ -155,23 +170,23 @@ struct TileBlock {
     begin_after_previous();
     for_each_unit([&](const Place& at) {
       for_each_chunk([&](const Segment& segment, int s, int chunk) {
-        const int around = segment.kernel - 1;
         Barrier& field_full = barriers.field_full[field.index];
         unsigned char* const to = fields + field.index * work.field_bytes;
-        const int x = at.x - segment.border, y = at.y - segment.border;
+        const int x = at.x * work.step + segment.first_x + at.field % 2;
+        const int y = at.y * work.step + segment.first_y + at.field / 2;
         barriers.field_empty[field.index].wait(field.phase);
         if (lane == 0) {
-          field_full.arrive_and_expect((kTileColumns + around) * (kRows + around) * kChunkBytes);
+          field_full.arrive_and_expect(static_cast<unsigned>(segment.box_bytes(kRows)));
         }
-        if (crosses_edge(x, y, around)) {
+        if (crosses_edge(x, y)) {
           load_periodic(to, field_full, chunk * kChunk, x, y, at.sample);
         } else if (lane == 0) {
           load_box(to, maps.fields[s], field_full, chunk * kChunk, x, y, at.sample);
         }
         field.next(kFieldStages);
         if (lane == 0) {
-          for (int tap = early; tap < segment.kernel * segment.kernel; ++tap) {
-            load_weights(weight, segment, chunk, tap, at.output);
+          for (int n = early; n < segment.cells(); ++n) {
+            load_weights(weight, segment, chunk, n, at.output);
             weight.next(work.weight_stages);
           }
           early = 0;
@@ -181,7 +196,8 @@ struct TileBlock {
     });
   }
 
-  __device__ void load_weights(const Stage& weight, const Segment& segment, int chunk, int tap,
+  // Of the n-th cell of the segment's kernel.
+  __device__ void load_weights(const Stage& weight, const Segment& segment, int chunk, int n,
                                int output) const {
     Barrier& full = barriers.weight_full[weight.index];
     unsigned char* const to = weights + weight.index * kWeightBytes;
@@ -189,20 +205,19 @@ struct TileBlock {
     barriers.weight_empty[weight.index].wait(weight.phase);
     full.arrive_and_expect(kWeightBytes);
     if constexpr (kBackward) {
-      const int opposite = segment.kernel * segment.kernel - 1 - tap;
       for (int i = 0; i < kSlices; ++i) {
-        load_box(to + i * kChunk * kChunkBytes, map, full, output + i * kChunk, opposite,
+        load_box(to + i * kChunk * kChunkBytes, map, full, output + i * kChunk, segment.cell(n),
                  chunk * kChunk, 0);
       }
     } else {
-      load_box(to, map, full, segment.first_input + chunk * kChunk, tap, output, 0);
+      load_box(to, map, full, segment.first_input + chunk * kChunk, segment.cell(n), output, 0);
     }
   }
 
-  // Whether the surroundings of a tile, from (x, y) on, reach beyond a periodic field.
-  __device__ bool crosses_edge(int x, int y, int around) const {
-    return work.width > 0 && (x < 0 || y < 0 || x + kTileColumns + around > work.width ||
-                              y + kRows + around > work.height);
+  // Whether a tile and its surroundings, from (x, y) on, reach beyond a periodic field.
+  __device__ bool crosses_edge(int x, int y) const {
+    return work.width > 0 &&
+           (x < 0 || y < 0 || x + kTileColumns + 2 > work.width || y + kRows + 2 > work.height);
   }
 
   // Tile and surroundings of a 3 x 3 convolution row by row, each by a lane of the warp, whatever
@@ -235,8 +250,8 @@ struct TileBlock {
       barriers.staged.wait(phase);
       phase ^= 1;
       for (int i = 0; i < kSlices; ++i) {
-        store_box(maps.out, result + i * kSliceBytes, at.output + i * kChunk, at.x, at.y,
-                  at.sample);
+        store_box(maps.out[at.field], result + i * kSliceBytes,
+                  at.output % work.quarter + i * kChunk, at.x, at.y, at.sample);
       }
       wait_until_stores_have_read();
     });
@@ -253,12 +268,12 @@ struct TileBlock {
     bool add = false;
     Barrier *used_field = nullptr, *used_weight = nullptr;  // by products that may not be done
     for_each_chunk([&](const Segment& segment, int, int) {
-      const int pitch = kTileColumns + segment.kernel - 1;
+      const int pitch = kTileColumns + segment.columns - 1;
       const std::uint32_t tile = shared_address(fields) + field.index * work.field_bytes +
                                  group * (kTileColumns / 2) * kChunkBytes;
       barriers.field_full[field.index].wait(field.phase);
-      for (int dy = 0; dy < segment.kernel; ++dy) {
-        for (int dx = 0; dx < segment.kernel; ++dx) {
+      for (int dy = 0; dy < segment.rows; ++dy) {
+        for (int dx = 0; dx < segment.columns; ++dx) {
           barriers.weight_full[weight.index].wait(weight.phase);
           const std::uint64_t a =
               matrix_at(tile + (dy * pitch + dx) * kChunkBytes, pitch * kChunkBytes);

@@ -54,21 +54,29 @@ EncodeTiled encode_tiled() {
   return function;
 }
 
-// Of a packed bfloat16 tensor [samples, rows, columns, channels].
-struct Extents {
+// Of a bfloat16 tensor [samples, rows, columns, channels], whose channels lie side by side.
+struct Layout {
   std::int64_t channels, columns, rows, samples;
+  std::int64_t column_stride, row_stride, sample_stride;  // in numbers
 };
 
-// Boxes of kChunk channels and columns x rows cells.
-CUtensorMap map_of(const void* data, const Extents& all, int columns, int rows) {
+Layout packed(std::int64_t channels, std::int64_t columns, std::int64_t rows,
+              std::int64_t samples) {
+  return {
+      channels, columns, rows, samples, channels, columns * channels, rows * columns * channels};
+}
+
+// Boxes of kChunk channels and columns x rows cells, each `step` from the last.
+CUtensorMap map_of(const void* data, const Layout& all, int columns, int rows, int step = 1) {
   const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
   const auto box = [](int n) { return static_cast<cuuint32_t>(n); };
   const cuuint64_t sizes[] = {size(all.channels), size(all.columns), size(all.rows),
                               size(all.samples)};
-  const cuuint64_t strides[] = {2 * sizes[0], 2 * sizes[0] * sizes[1],
-                                2 * sizes[0] * sizes[1] * sizes[2]};
-  const cuuint32_t boxes[] = {box(kChunk), box(columns), box(rows), 1};
-  const cuuint32_t steps[] = {1, 1, 1, 1};
+  const cuuint64_t strides[] = {2 * size(all.column_stride), 2 * size(all.row_stride),
+                                2 * size(all.sample_stride)};
+  const cuuint32_t boxes[] = {box(kChunk), box((columns - 1) * step + 1),
+                              box((rows - 1) * step + 1), 1};
+  const cuuint32_t steps[] = {1, box(step), box(step), 1};
   CUtensorMap map;
   const CUresult result = encode_tiled()(
       &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<void*>(data), sizes, strides, boxes,
@@ -89,40 +97,76 @@ int multiprocessors() {
   return count;
 }
 
+// The parts of a convolution's own sum. With a step of 2 the cells of the kernel meet those of the
+// field in turn: it is four convolutions, by odd and even rows and columns.
+std::vector<Segment> segments_of(const ConvShape& shape, bool backward) {
+  const int kernel = static_cast<int>(shape.kernel), step = static_cast<int>(shape.stride);
+  const int border = static_cast<int>(shape.border);
+  if (backward) {  // cells are in the opposite order
+    return {{chunks_of(shape.outputs), kernel, kernel, border + 1 - kernel, border + 1 - kernel, 0,
+             0, kernel * kernel - 1, -kernel, -1}};
+  }
+  std::vector<Segment> found;
+  for (int y = 0; y < step; ++y) {
+    for (int x = 0; x < step; ++x) {
+      const auto cells = [&](int first) { return (kernel - first + step - 1) / step; };
+      found.push_back({chunks_of(shape.inputs), cells(y), cells(x), y - border, x - border, 0, 0,
+                       y * kernel + x, step * kernel, step});
+    }
+  }
+  return found;
+}
+
 template <int kRows, int kOutputs, int kSplit, bool kBackward>
 void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cudaStream_t stream) {
   using Block = TileBlock<kRows, kOutputs, kSplit, kBackward>;
   const ConvShape& shape = problem.shape;
-  const int kernel = static_cast<int>(shape.kernel), border = static_cast<int>(shape.border);
-  const Extents x{shape.inputs, shape.width, shape.height, shape.batch};
-  const Extents y{shape.outputs, shape.out_width(), shape.out_height(), shape.batch};
-  const Extents &in = kBackward ? y : x, &out = kBackward ? x : y;
+  const std::int64_t fields = problem.grows ? 4 : 1, less = problem.grows ? 1 : 0;
+  const Layout x = packed(shape.inputs, shape.width, shape.height, shape.batch);
+  const Layout y = packed(shape.outputs / fields, shape.out_width() - less,
+                          shape.out_height() - less, shape.batch);
+  const Layout &in = kBackward ? y : x, &out = kBackward ? x : y;
   const void* const from = kBackward ? operands.y : operands.x;
   const void* const to = kBackward ? operands.x : operands.y;
-  const std::int64_t mixed = problem.mixed_a + problem.mixed_b;
+  const std::int64_t outputs = out.channels * fields, mixed = problem.mixed_a + problem.mixed_b;
 
   TileMaps maps{};
   TileWork work{};
-  const auto add = [&](const void* field, const Extents& extents, const Segment& segment) {
+  work.step = static_cast<int>(shape.stride);
+  int largest = 0;
+  const auto add = [&](const void* field, const Layout& layout, const Segment& segment) {
     if (segment.chunks == 0) return;
     maps.fields[work.segment_count] =
-        map_of(field, extents, kTileColumns + segment.kernel - 1, kRows + segment.kernel - 1);
+        map_of(field, layout, kTileColumns + segment.columns - 1, kRows + segment.rows - 1,
+               segment.weights == 0 ? work.step : 1);
     work.segments[work.segment_count++] = segment;
+    largest = std::max(largest, segment.box_bytes(kRows));
   };
-  add(from, in, {chunks_of(in.channels), kernel, kBackward ? kernel - 1 - border : border, 0, 0});
-  const auto mixed_field = [&](std::int64_t channels) {
-    return Extents{channels, out.columns, out.rows, out.samples};
+  for (const Segment& segment : segments_of(shape, kBackward)) add(from, in, segment);
+  const auto add_mixed = [&](const void* field, std::int64_t channels, std::int64_t first) {
+    add(field, packed(channels, out.columns, out.rows, out.samples),
+        {chunks_of(channels), 1, 1, 0, 0, 1, static_cast<int>(first), 0, 0, 0});
   };
-  add(operands.mixed_a, mixed_field(problem.mixed_a), {chunks_of(problem.mixed_a), 1, 0, 1, 0});
-  add(operands.mixed_b, mixed_field(problem.mixed_b),
-      {chunks_of(problem.mixed_b), 1, 0, 1, static_cast<int>(problem.mixed_a)});
-  const int weight_rows = kBackward ? kChunk : kOutputs;
-  maps.weights[0] = map_of(
-      operands.w, {shape.inputs, shape.kernel * shape.kernel, shape.outputs, 1}, 1, weight_rows);
+  add_mixed(operands.mixed_a, problem.mixed_a, 0);
+  add_mixed(operands.mixed_b, problem.mixed_b, problem.mixed_a);
+  maps.weights[0] =
+      map_of(operands.w, packed(shape.inputs, shape.kernel * shape.kernel, shape.outputs, 1), 1,
+             kBackward ? kChunk : kOutputs);
   if (mixed > 0) {
-    maps.weights[1] = map_of(operands.mixed_w, {mixed, 1, shape.outputs, 1}, 1, kOutputs);
+    maps.weights[1] = map_of(operands.mixed_w, packed(mixed, 1, shape.outputs, 1), 1, kOutputs);
   }
-  maps.out = map_of(to, out, kTileColumns, kRows);
+  if (problem.grows) {  // y [batch, 2 rows, 2 columns, channels]
+    const std::int64_t row = 2 * out.columns * out.channels;
+    const Layout apart{out.channels,     out.columns, out.rows,          out.samples,
+                       2 * out.channels, 2 * row,     2 * out.rows * row};
+    for (int i = 0; i < 4; ++i) {
+      const std::int64_t first = i / 2 * row + i % 2 * out.channels;
+      maps.out[i] =
+          map_of(static_cast<const __nv_bfloat16*>(to) + first, apart, kTileColumns, kRows);
+    }
+  } else {
+    maps.out[0] = map_of(to, out, kTileColumns, kRows);
+  }
   if (problem.residual) maps.residual = map_of(operands.residual, out, kTileColumns, kRows);
   if (problem.periodic) {
     maps.row = map_of(from, in, kTileColumns, 1);
@@ -133,10 +177,10 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
 
   work.tiles_x = tiles_of(out.columns, kTileColumns);
   work.tiles_y = tiles_of(out.rows, kRows);
-  work.output_blocks = static_cast<int>(out.channels) / kOutputs;
+  work.output_blocks = static_cast<int>(outputs) / kOutputs;
   work.units = static_cast<int>(shape.batch) * work.tiles_x * work.tiles_y * work.output_blocks;
-  const int box = (kTileColumns + kernel - 1) * (kRows + kernel - 1) * kChunkBytes;
-  work.field_bytes = (box + 1023) / 1024 * 1024;  // swizzling repeats after 1024 bytes
+  work.quarter = static_cast<int>(out.channels);
+  work.field_bytes = (largest + 1023) / 1024 * 1024;  // swizzling repeats after 1024 bytes
   const int others = kFieldStages * work.field_bytes + Block::result_bytes();
   work.weight_stages = std::min(kMostWeightStages, (kMostBytes - others) / Block::kWeightBytes);
   work.residual = problem.residual;
@@ -188,19 +232,24 @@ std::vector<Tiling> tilings(const ConvProblem& problem) {
   const bool backward = problem.pass == ConvPass::kInputGradient;
   const std::int64_t inputs = backward ? shape.outputs : shape.inputs;
   const std::int64_t outputs = backward ? shape.inputs : shape.outputs;
-  const bool same_size = shape.kernel == 3 && shape.border == 1;
+  const std::int64_t mixed = problem.mixed_a + problem.mixed_b;
+  const bool plain = !backward && !problem.residual && mixed == 0 && !problem.periodic;
   std::vector<Tiling> found;
-  if (problem.pass == ConvPass::kWeightGradient || problem.type != ConvType::kBFloat16 ||
-      shape.stride != 1 || shape.kernel > 3 || shape.border >= shape.kernel ||
-      inputs % kChunk != 0 || problem.mixed_a % kChunk != 0 || problem.mixed_b % kChunk != 0 ||
-      (backward && problem.mixed_a + problem.mixed_b > 0) ||
-      (problem.periodic && (!same_size || shape.width % kTileColumns != 0))) {
-    return found;
-  }
+  const bool possible =
+      problem.pass != ConvPass::kWeightGradient && problem.type == ConvType::kBFloat16 &&
+      shape.kernel <= 3 && shape.border < shape.kernel && inputs % kChunk == 0 &&
+      problem.mixed_a % kChunk == 0 && problem.mixed_b % kChunk == 0 &&
+      (shape.stride == 1 || (shape.stride == 2 && plain && !problem.grows)) &&
+      (!problem.grows || (plain && shape.kernel == 2 && outputs % 4 == 0)) &&
+      !(backward && mixed > 0) &&
+      (!problem.periodic ||
+       (shape.kernel == 3 && shape.border == 1 && shape.width % kTileColumns == 0));
+  if (!possible) return found;
   for_each_tiling([&](const Tiling& tiling, LaunchTiles, LaunchTiles run_backward) {
     if (backward && run_backward == nullptr) return;
+    const std::int64_t of_field = problem.grows ? outputs / 4 : outputs;
     // Each block needs something to add up.
-    if (outputs % tiling.outputs == 0 && chunks_of(inputs) >= tiling.split) {
+    if (of_field % tiling.outputs == 0 && chunks_of(inputs) >= tiling.split) {
       found.push_back(tiling);
     }
   });
