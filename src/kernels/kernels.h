@@ -101,9 +101,10 @@ struct NormOutputs {
 // those through the norm are added.
 template <typename T>
 struct NormArrivals {
-  const T* out;  // [batch, out_height, out_width, C]; a cell's images add up
-  const T* a;    // [batch, height, width, channels_a] or null
-  const T* b;    // [batch, height, width, channels_b] or null
+  const T* out;              // [batch, out_height, out_width, C]; a cell's images add up
+  const T* a;                // [batch, height, width, channels_a] or null
+  const T* b;                // [batch, height, width, channels_b] or null
+  const T* again = nullptr;  // one more of a, or null
 };
 
 template <typename T>

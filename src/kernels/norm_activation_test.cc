@@ -22,6 +22,7 @@ struct NormCase {
   Activation f;
   bool bias = false, border = false;
   bool passed_a = false, passed_b = false;  // also used after the norm
+  bool again = false;                       // a once more
   double mean = 0.5;                        // of a and b, whose deviation is 1
 
   std::int64_t channels() const { return channels_a + channels_b; }
@@ -29,9 +30,9 @@ struct NormCase {
 
 std::string describe(const NormCase& c) {
   return fmt::format(
-      "{} x {} x {}, {} + {} channels, {} groups, film {}, bias {}, border {}, passed {} {}, {}",
+      "{} x {} x {}, {} + {} channels, {} groups, film {}, bias {}, border {}, passed {} {} {}, {}",
       c.batch, c.height, c.width, c.channels_a, c.channels_b, c.groups, c.film, c.bias, c.border,
-      c.passed_a, c.passed_b, c.f == Activation::kSilu ? "silu" : "gelu");
+      c.passed_a, c.passed_b, c.again, c.f == Activation::kSilu ? "silu" : "gelu");
 }
 
 // Undefined where a case has none.
@@ -158,6 +159,7 @@ std::vector<NormCase> cases() {
       c.border = mask & 4;
       c.passed_a = mask & 8;
       c.passed_b = (mask & 16) && c.channels_b > 0;
+      c.again = (mask & 9) == 9 || (mask & 12) == 4;
       if ((mask & 16) && c.channels_b == 0) c.f = Activation::kSilu;
       if ((mask + static_cast<unsigned>(c.width)) % 3 == 0) c.f = Activation::kSilu;
       all.push_back(c);
@@ -199,6 +201,7 @@ Tensor weighted(const NormCase& c, const ops::Normed& y) {
   Tensor loss = sum(y.out);
   if (c.passed_a) loss = loss + sum(y.a);
   if (c.passed_b) loss = loss + sum(y.b);
+  if (c.again) loss = loss + 2 * sum(y.again);
   return loss;
 }
 
@@ -398,7 +401,9 @@ TEST(NormActivation, GradientsAgreeWithDifferences) {
   const NormCase c{2, 2, 3, 5, 7, 3, true, Activation::kGelu, true, true};
   NormTensors t = make_inputs(c);
   const std::vector<Tensor> slopes = gradients(c, t, at::kCPU, at::kFloat);
-  const auto loss = [&] { return weighted(c, {plain_reference(c, t), t.a, t.b}).item<double>(); };
+  const auto loss = [&] {
+    return weighted(c, {plain_reference(c, t), t.a, t.b, t.a}).item<double>();
+  };
   for (Tensor* p : t.all()) *p = p->to(at::kDouble).contiguous();
   const double h = 1e-5;
   for (std::size_t k = 0; k < slopes.size(); ++k) {

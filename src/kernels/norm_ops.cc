@@ -75,13 +75,13 @@ struct Results {
   }
 };
 
-// Of backward; a and b without elements if nothing arrives there.
+// Of backward; a, b and again without elements if nothing arrives there.
 struct Arrivals {
-  Tensor out, a, b;
+  Tensor out, a, b, again;
 
   template <typename T>
   kernels::NormArrivals<T> arrivals() const {
-    return {data_of<T>(out), data_of<T>(a), data_of<T>(b)};
+    return {data_of<T>(out), data_of<T>(a), data_of<T>(b), data_of<T>(again)};
   }
 };
 
@@ -172,7 +172,7 @@ class SampleSums {
   std::vector<kernels::ColumnSum> sums_;
 };
 
-// Our kernels in autograd's terms: a, b, bias, scale, shift, film -> out, a, b. Keeps the inputs
+// Our kernels in autograd's terms: a, b, bias, scale, shift, film -> out, a, b, a. Keeps the inputs
 // and the statistics for backward.
 struct NormActivate : torch::autograd::Function<NormActivate> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context,
@@ -189,14 +189,17 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
     context->saved_data["activation"] = static_cast<std::int64_t>(f);
     context->saved_data["groups"] = groups;
     context->saved_data["border"] = border && !framed;  // of the gradient that arrives
-    return {framed ? inside_of(y.out) : y.out, a, b};
+    return {framed ? inside_of(y.out) : y.out, a, b, a};
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list grads) {
     const Tensor none;
     if (!grads[0].defined()) {
-      return {none, none, none, none, grads[1], grads[2], none, none, none, none};
+      const bool both = grads[1].defined() && grads[3].defined();
+      const Tensor& grad_a = grads[1].defined() ? grads[1] : grads[3];
+      return {none,     none, none, none, both ? grads[1] + grads[3] : grad_a,
+              grads[2], none, none, none, none};
     }
     const torch::autograd::variable_list saved = context->get_saved_variables();
     const Operands x{static_cast<kernels::Activation>(context->saved_data["activation"].toInt()),
@@ -217,8 +220,8 @@ struct NormActivate : torch::autograd::Function<NormActivate> {
     const Slopes slopes{at::empty_like(x.a),     at::empty_like(x.b),
                         row_per_sample(x.bias),  row_per_sample(x.scale),
                         row_per_sample(x.shift), at::empty(x.film.sizes(), x.film.options())};
-    run_backward(x, saved[6], saved[7], {dense(grads[0]), dense(grads[1]), dense(grads[2])},
-                 slopes);
+    run_backward(x, saved[6], saved[7],
+                 {dense(grads[0]), dense(grads[1]), dense(grads[2]), dense(grads[3])}, slopes);
     // Gradients of leaves are computed beside the rest of backward, which does not wait for them.
     SampleSums here, beside;
     const auto total = [&](std::size_t input, const Tensor& parameter, const Tensor& rows) {
@@ -303,11 +306,12 @@ Operands operands_of(const NormArgs& args) {
 
 Normed norm_activation(const NormArgs& args) {
   check(args);
-  if (!has_cpu_kernel(args.a) && !has_cuda_kernel(args.a)) return {compose(args), args.a, args.b};
+  if (!has_cpu_kernel(args.a) && !has_cuda_kernel(args.a))
+    return {compose(args), args.a, args.b, args.a};
   const Operands x = operands_of(args);
   const torch::autograd::variable_list y = NormActivate::apply(
       x.f, x.groups, x.border, args.framed, x.a, x.b, x.bias, x.scale, x.shift, x.film);
-  return {y[0], y[1], args.b.defined() ? y[2] : Tensor()};
+  return {y[0], y[1], args.b.defined() ? y[2] : Tensor(), y[3]};
 }
 
 Tensor norm_activation_fp8(const NormArgs& args, double gain) {

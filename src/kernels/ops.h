@@ -47,6 +47,7 @@ struct NormArgs {
 struct Normed {
   Tensor out;  // [B, C, H, W], or [B, C, H + 2, W + 2] with border unless framed
   Tensor a, b;
+  Tensor again;  // a, for one more use
 };
 
 // Group norm, FiLM and activation of a and b side by side, with autograd. Our kernels for float32

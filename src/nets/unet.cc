@@ -177,19 +177,27 @@ void Unet::advance_impl(const Tensor& window, const Tensor& label, const Scales&
 }
 
 Tensor Unet::after_stem(const Tensor& stem, const FilmOf& film_of) const {
-  const auto apply = [&](const std::shared_ptr<Block>& block, const Tensor& x, const Tensor& skip) {
-    return block->forward(x, skip, [&] { return film_of(block.get()); });
+  const auto apply = [&](const std::shared_ptr<Block>& block, const Tensor& x, const Tensor& skip,
+                         Tensor* again = nullptr) {
+    return block->forward(
+        x, skip, [&] { return film_of(block.get()); }, again);
   };
+  // What comes back on the way up: the stem and the outputs of blocks on the way down. Where a
+  // block follows, it hands them on.
+  std::vector<Tensor> skips = {stem};
   Tensor x = stem;
-  std::vector<Tensor> skips;
+  const auto go_on = [&](const std::shared_ptr<Block>& block) {
+    const bool kept = x.is_same(skips.back());
+    x = apply(block, x, {}, kept ? &skips.back() : nullptr);
+  };
   for (std::size_t i = 0; i < down_.size(); ++i) {
     for (const auto& block : down_[i]) {
-      x = apply(block, x, {});
+      go_on(block);
       skips.push_back(x);
     }
     if (i < shrink_.size()) x = shrink_[i]->forward(x);
   }
-  for (const auto& block : middle_) x = apply(block, x, {});
+  for (const auto& block : middle_) go_on(block);
   for (std::size_t i = up_.size(); i-- > 0;) {
     for (const auto& block : up_[i]) {
       x = apply(block, x, skips.back());
@@ -198,7 +206,7 @@ Tensor Unet::after_stem(const Tensor& stem, const FilmOf& film_of) const {
     if (i == 0) break;
     x = grow_[i - 1]->forward(x);
   }
-  x = apply(merge_, smooth_->forward(x), stem);
+  x = apply(merge_, smooth_->forward(x), skips.back());
   return head_->forward_bordered(head_norm_->forward(x).out, {head_->bias(x.scalar_type())});
 }
 

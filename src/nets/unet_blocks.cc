@@ -254,7 +254,7 @@ ops::Normed NormActivation::forward(const Tensor& x, const Tensor& skip, const T
                            .film = film,
                            .border = circular_,
                            .framed = framed};
-  if (gain_ > 0) return {ops::norm_activation_fp8(args, gain_), x, skip};
+  if (gain_ > 0) return {ops::norm_activation_fp8(args, gain_), x, skip, x};
   const ops::Normed result = ops::norm_activation(args);
   if (recorded_.defined()) {
     recorded_.copy_(at::maximum(recorded_, result.out.detach().abs().max().to(at::kFloat)));
@@ -292,11 +292,12 @@ Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) 
   }
 }
 
-Tensor Block::forward(const Tensor& x, const Tensor& skip,
-                      const std::function<Tensor()>& film) const {
+Tensor Block::forward(const Tensor& x, const Tensor& skip, const std::function<Tensor()>& film,
+                      Tensor* again) const {
   const at::ScalarType type = x.scalar_type();
   const bool framed1 = conv1_->takes_framed(x), framed2 = conv2_->takes_framed(x);
   const ops::Normed first = norm1_->forward(x, skip, {}, {}, framed1);
+  if (again != nullptr) *again = first.again;
   // The second norm adds the first convolution's bias, so that it costs no pass of its own.
   const Tensor h = conv1_->forward_bordered(first.out, {}, framed1);
   const Tensor normed = norm2_->forward(h, {}, film(), conv1_->bias_parameter(), framed2).out;

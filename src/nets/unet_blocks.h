@@ -203,8 +203,10 @@ class Block : public torch::nn::Module {
   void renew_copies(at::ScalarType type) { output_bias_.renew(type); }
   // x and skip have `inputs` channels together; an undefined skip has none. film() gives [B, 2
   // outputs] as in NormActivation, and is called when that is needed, so that it can still be on
-  // its way -> [B, outputs, H, W].
-  Tensor forward(const Tensor& x, const Tensor& skip, const std::function<Tensor()>& film) const;
+  // its way -> [B, outputs, H, W]. `again` receives x for one more use, whose gradient costs no
+  // pass of its own then.
+  Tensor forward(const Tensor& x, const Tensor& skip, const std::function<Tensor()>& film,
+                 Tensor* again = nullptr) const;
   // Null without a label.
   std::shared_ptr<const Linear> film() const { return film_; }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <vector>
 
 #include "kernels/border.h"
@@ -234,8 +235,8 @@ struct GradientMap {
 };
 
 void through_norm(const Work& work, const Columns& columns, const PerChannel& centres,
-                  const GradientMap& map, const float* source, const float* arrived,
-                  float* grad_source) {
+                  const GradientMap& map, const float* source,
+                  std::initializer_list<const float*> arrived, float* grad_source) {
   const float* centre = centres.data() + columns.first;
   const float* along = map.along.data() + columns.first;
   const float* tilt = map.tilt.data() + columns.first;
@@ -246,9 +247,11 @@ void through_norm(const Work& work, const Columns& columns, const PerChannel& ce
     for (std::int64_t c = 0; c < columns.count; ++c) {
       g[c] = along[c] * g[c] + tilt[c] * (x[c] - centre[c]) + level[c];
     }
-    if (arrived == nullptr) continue;
-    const float* more = arrived + columns.offset + i * columns.stride;
-    for (std::int64_t c = 0; c < columns.count; ++c) g[c] += more[c];
+    for (const float* field : arrived) {
+      if (field == nullptr) continue;
+      const float* more = field + columns.offset + i * columns.stride;
+      for (std::int64_t c = 0; c < columns.count; ++c) g[c] += more[c];
+    }
   }
 }
 
@@ -302,8 +305,8 @@ void norm_backward(const NormInputs<float>& in, const Work& work, const float* m
   through_activation<F>(work, work.a, forward_map, in.a, arrivals.out, grad.a, sums);
   through_activation<F>(work, work.b, forward_map, in.b, arrivals.out, grad.b, sums);
   const GradientMap map = close_sums(in, work, rstd, sums, grad);
-  through_norm(work, work.a, forward_map.centre, map, in.a, arrivals.a, grad.a);
-  through_norm(work, work.b, forward_map.centre, map, in.b, arrivals.b, grad.b);
+  through_norm(work, work.a, forward_map.centre, map, in.a, {arrivals.a, arrivals.again}, grad.a);
+  through_norm(work, work.b, forward_map.centre, map, in.b, {arrivals.b}, grad.b);
 }
 
 }  // namespace

@@ -412,12 +412,17 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     const Column<T> grad_x = column(in.shape, grad.a, grad.b, place.sample, channel);
     const Column<const T> more = column(in.shape, arrivals.a, arrivals.b, place.sample, channel);
     const bool has_more = (channel < in.shape.channels_a ? arrivals.a : arrivals.b) != nullptr;
+    const Column<const T> again =
+        column(in.shape, arrivals.again, arrivals.b, place.sample, channel);
+    const bool has_again = arrivals.again != nullptr && channel < in.shape.channels_a;
     const auto through_norm = [&](std::int64_t cell, float(&g)[N]) {
-      float deviation[N], elsewhere[N];
+      float deviation[N], elsewhere[N], once_more[N];
       load(more.first + cell * more.stride, elsewhere, has_more);
+      load(again.first + cell * again.stride, once_more, has_again);
       back.through_activation(cell, g, deviation);
       for (int i = 0; i < N; ++i) {
-        g[i] = back.map.slope[i] * g[i] + tilt[i] * deviation[i] + level[i] + elsewhere[i];
+        g[i] = back.map.slope[i] * g[i] + tilt[i] * deviation[i] + level[i] + elsewhere[i] +
+               once_more[i];
       }
     };
 #pragma unroll 2
@@ -508,8 +513,9 @@ void norm_activation_backward(const NormInputs<T>& in, const float* mean, const 
                               const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
                               float* workspace, void* stream, NormForm form) {
   if (is_empty(in.shape)) return;
-  const bool packs = fits_packs(in.shape.channels_a, in.a, arrivals.out, arrivals.a, grad.a) &&
-                     fits_packs(in.shape.channels_b, in.b, arrivals.b, grad.b);
+  const bool packs =
+      fits_packs(in.shape.channels_a, in.a, arrivals.out, arrivals.a, arrivals.again, grad.a) &&
+      fits_packs(in.shape.channels_b, in.b, arrivals.b, grad.b);
   if (form != NormForm::kPasses) {
     const auto plan = packs && has_aligned_parameters(in)
                           ? plan_cluster_backward(in.shape, sizeof(T))

@@ -47,7 +47,7 @@ struct GroupMap {
 // the sums are taken. Cells at the edge, whose dloss/dout is the sum over their images, are shared
 // evenly by the threads and read from memory both times, as T would round that sum; all others are
 // the thread's that copied them.
-template <typename T, typename F, bool kBorder>
+template <typename T, typename F, bool kBorder, bool kAgain>
 __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
     norm_backward_in_cluster(NormInputs<T> in, const float* means, const float* rstds,
                              NormArrivals<T> arrivals, NormGradients<T> grad, ClusterPlan plan) {
@@ -216,9 +216,13 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
   const Column<const T> more = column(shape, arrivals.a, arrivals.b, place.sample, place.channel);
   const bool has_more = (place.channel < shape.channels_a ? arrivals.a : arrivals.b) != nullptr;
   const T* const arrival = more.first + place.first_cell * more.stride;
+  const bool has_again = kAgain && place.channel < shape.channels_a;
+  const T* const again =
+      column(shape, arrivals.again, arrivals.b, place.sample, place.channel).first +
+      place.first_cell * more.stride;
   T* const to = grad_x.first + place.first_cell * grad_x.stride;
   const int stride = static_cast<int>(grad_x.stride);
-  constexpr int kAtOnce = 4;  // loads on their way
+  constexpr int kAtOnce = kAgain || kBorder ? 2 : 4;  // loads on their way, of each arrival
   const auto finish = [&](float(&g)[N], const float(&values)[N], const float(&elsewhere)[N],
                           int i) {
     for (int k = 0; k < N; ++k) {
@@ -233,6 +237,18 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
     for (int j = 0; j < kAtOnce; ++j) {
       const int i = first + j * place.rows;
       load(arrival + i * stride, elsewhere[j], has_more && i < place.cells);
+    }
+    if constexpr (kAgain) {
+      float once_more[kAtOnce][N];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        const int i = first + j * place.rows;
+        load(again + i * stride, once_more[j], has_again && i < place.cells);
+      }
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        for (int k = 0; k < N; ++k) elsewhere[j][k] += once_more[j][k];
+      }
     }
 #pragma unroll
     for (int j = 0; j < kAtOnce; ++j, at += tile_step) {
@@ -256,6 +272,11 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
       load_edge_gradient(extent, grad_y, channels, cell, g);
       load(x.first + cell * x.stride, values);
       load(arrival + i * stride, elsewhere, has_more);
+      if constexpr (kAgain) {
+        float once_more[N];
+        load(again + i * stride, once_more, has_again);
+        for (int k = 0; k < N; ++k) elsewhere[k] += once_more[k];
+      }
       for (int k = 0; k < N; ++k) {
         g[k] *= half_slope<T, F>((values[k] - centre[k]) * slope[k] + offset[k]);
       }
@@ -287,12 +308,12 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
   }
 }
 
-template <typename T, typename F, bool kBorder>
+template <typename T, typename F, bool kBorder, bool kAgain>
 void launch_backward(const NormInputs<T>& in, const float* mean, const float* rstd,
                      const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
                      const ClusterPlan& plan, cudaStream_t stream) {
-  launch_clusters<norm_backward_in_cluster<T, F, kBorder>>(in.shape, plan, stream, in, mean, rstd,
-                                                           arrivals, grad, plan);
+  launch_clusters<norm_backward_in_cluster<T, F, kBorder, kAgain>>(in.shape, plan, stream, in, mean,
+                                                                   rstd, arrivals, grad, plan);
   check_launch("norm_activation_backward");
 }
 
@@ -303,7 +324,12 @@ void norm_backward_in_clusters(const NormInputs<T>& in, const float* mean, const
                                const NormArrivals<T>& arrivals, const NormGradients<T>& grad,
                                const ClusterPlan& plan, void* stream) {
   const auto with_f = [&]<typename F>(F) {
-    const auto run = in.shape.border ? launch_backward<T, F, true> : launch_backward<T, F, false>;
+    const auto with_border = [&]<bool kBorder>() {
+      return arrivals.again != nullptr ? launch_backward<T, F, kBorder, true>
+                                       : launch_backward<T, F, kBorder, false>;
+    };
+    const auto run = in.shape.border ? with_border.template operator()<true>()
+                                     : with_border.template operator()<false>();
     run(in, mean, rstd, arrivals, grad, plan, static_cast<cudaStream_t>(stream));
   };
   in.f == Activation::kSilu ? with_f(Silu()) : with_f(Gelu());
