@@ -68,15 +68,12 @@ ReadyKernel prepare_sums(const Tensor& field, const Tensor& sums) {
   };
 }
 
-// The two products that give the gradient of a 1 x 1 convolution's weight.
 ReadyKernel prepare_mixed_weight(const Tensor& grad, const Tensor& a, const Tensor& b,
                                  const Tensor& grad_weight) {
   return [rows = as_rows(grad), of_a = as_rows(a), of_b = as_rows(b), to = grad_weight.data_ptr()] {
-    const std::int64_t inputs_a = of_a.size(1), inputs_b = of_b.size(1);
-    const Tensor matrix = at::from_blob(to, {rows.size(1), inputs_a + inputs_b}, rows.options());
-    Tensor to_a = matrix.narrow(1, 0, inputs_a), to_b = matrix.narrow(1, inputs_a, inputs_b);
-    at::mm_out(to_a, rows.t(), of_a);
-    if (inputs_b > 0) at::mm_out(to_b, rows.t(), of_b);
+    const std::int64_t inputs = of_a.size(1) + of_b.size(1);
+    write_gradient_of_mixing(rows, of_a, of_b,
+                             at::from_blob(to, {rows.size(1), inputs}, rows.options()));
   };
 }
 
@@ -153,7 +150,7 @@ struct Convolve : torch::autograd::Function<Convolve> {
     for (const ReadyKernel& kernel : here) kernel();
     const auto back_to = [&](const Tensor& source, std::int64_t first) {
       const Tensor rows =
-          at::mm(as_rows(grad), mixed_weight.flatten(1).narrow(1, first, source.size(1)));
+          gradient_of_mixed(as_rows(grad), mixed_weight.flatten(1), first, source.size(1));
       return rows.view({grad.size(0), grad.size(2), grad.size(3), -1}).permute({0, 3, 1, 2});
     };
     if (context->needs_input_grad(4)) grad_a = back_to(a, 0);

@@ -43,6 +43,19 @@ T* data_of(const Tensor& x) {
 // A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
 inline Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }
 
+// Gradients of a 1 x 1 convolution, y = [a, b] W^T as matrices: of the `count` inputs from `first`
+// on, and that of W [outputs, inputs], which is written.
+inline Tensor gradient_of_mixed(const Tensor& grad, const Tensor& weight, std::int64_t first,
+                                std::int64_t count) {
+  return at::mm(grad, weight.narrow(1, first, count));
+}
+inline void write_gradient_of_mixing(const Tensor& grad, const Tensor& a, const Tensor& b,
+                                     const Tensor& to) {
+  Tensor to_a = to.narrow(1, 0, a.size(1)), to_b = to.narrow(1, a.size(1), b.size(1));
+  at::mm_out(to_a, grad.t(), a);
+  if (b.size(1) > 0) at::mm_out(to_b, grad.t(), b);
+}
+
 // Of framed fields (ops.h): the inside as autograd sees it, and back.
 inline Tensor inside_of(const Tensor& whole) {
   at::AutoDispatchBelowADInplaceOrView no_view;  // to autograd it is a tensor of its own

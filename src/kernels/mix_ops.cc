@@ -37,12 +37,13 @@ struct MixRows : torch::autograd::Function<MixRows> {
     const auto saved = context->get_saved_variables();
     const Tensor &a = saved[0], &b = saved[1], &weight = saved[2], &grad = grads[0];
     Tensor grad_a, grad_b, grad_weight;
-    if (context->needs_input_grad(0)) grad_a = at::mm(grad, weight.narrow(1, 0, a.size(1)));
+    if (context->needs_input_grad(0)) grad_a = gradient_of_mixed(grad, weight, 0, a.size(1));
     if (context->needs_input_grad(1)) {
-      grad_b = at::mm(grad, weight.narrow(1, a.size(1), b.size(1)));
+      grad_b = gradient_of_mixed(grad, weight, a.size(1), b.size(1));
     }
     if (context->needs_input_grad(2)) {
-      grad_weight = at::cat({at::mm(grad.t(), a), at::mm(grad.t(), b)}, 1);
+      grad_weight = at::empty(weight.sizes(), weight.options());
+      write_gradient_of_mixing(grad, a, b, grad_weight);
     }
     return {grad_a, grad_b, grad_weight};
   }

@@ -6,7 +6,6 @@
 #ifdef SLIFT_WITH_CUDA
 #include <c10/cuda/CUDAGuard.h>
 
-#include <map>
 #include <memory>
 #include <utility>
 
@@ -70,14 +69,6 @@ class Branch {
   std::function<void()> body_;  // null once it is joined
   at::cuda::CUDAEvent done_;
 };
-
-CUDAStream side_stream(c10::DeviceIndex device) {
-  thread_local std::map<c10::DeviceIndex, CUDAStream> streams;
-  const auto found = streams.find(device);
-  if (found != streams.end()) return found->second;
-  return streams.emplace(device, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device))
-      .first->second;
-}
 
 }  // namespace
 

@@ -3,8 +3,6 @@
 #ifdef SLIFT_WITH_CUDA
 #include <c10/cuda/CUDAGuard.h>
 
-#include <map>
-
 #include "tensor/stream_order.h"
 #endif
 
@@ -17,13 +15,8 @@ Beside::Beside(const at::Device& device, const std::function<void()>& body) {
     body();
     return;
   }
-  thread_local std::map<c10::DeviceIndex, c10::cuda::CUDAStream> streams;
   main_ = c10::cuda::getCurrentCUDAStream(device.index());
-  const c10::DeviceIndex index = main_->device_index();
-  if (!streams.contains(index)) {
-    streams.emplace(index, c10::cuda::getStreamFromPool(/*isHighPriority=*/false, index));
-  }
-  side_ = streams.at(index);
+  side_ = side_stream(main_->device_index());
   order(*main_, *side_);
   const c10::cuda::CUDAStreamGuard guard(*side_);
   body();
