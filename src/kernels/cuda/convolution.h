@@ -61,8 +61,8 @@ struct ConvOperands {
   const void* mixed_a = nullptr;
   const void* mixed_b = nullptr;
   const void* mixed_w = nullptr;
-  // The kernels enqueued just before write neither w nor the bias: our own kernels may read these
-  // before those have ended.
+  // The kernels enqueued just before write neither weights nor the bias: our own kernels may read
+  // these before those have ended.
   bool settled_weights = false;
 };
 

@@ -41,6 +41,18 @@ class Barrier {
         "r"(phase)
         : "memory");
   }
+  // The same if what others of the cluster sent is to be read then.
+  __device__ void wait_for_cluster(unsigned phase) const {
+    asm volatile(
+        "{\n"
+        ".reg .pred done;\n"
+        "again:\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
+        "@!done bra again;\n"
+        "}\n" ::"r"(address()),
+        "r"(phase)
+        : "memory");
+  }
   __device__ std::uint32_t address() const { return shared_address(&state_); }
 
  private:
@@ -57,6 +69,11 @@ __device__ inline void publish_to_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+// Fetches a map, so that the first copy by it does not wait for that.
+__device__ inline void prefetch(const CUtensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
 // Begins to copy the box at channel c, place (x, y) of sample n; `barrier` expects its bytes. What
 // lies outside the tensor is read as zeros, and not written.
 __device__ inline void load_box(void* to, const CUtensorMap& map, Barrier& barrier, int c, int x,
@@ -68,12 +85,13 @@ __device__ inline void load_box(void* to, const CUtensorMap& map, Barrier& barri
       : "memory");
 }
 
-__device__ inline void store_box(const CUtensorMap& map, const void* from, int c, int x, int y,
-                                 int n) {
+// The same of a map with one more dimension between x and y.
+__device__ inline void store_box(const CUtensorMap& map, const void* from, int c, int x, int z,
+                                 int y, int n) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(
-          &map),
-      "r"(shared_address(from)), "r"(c), "r"(x), "r"(y), "r"(n)
+      "cp.async.bulk.tensor.5d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5, %6}], "
+      "[%1];" ::"l"(&map),
+      "r"(shared_address(from)), "r"(c), "r"(x), "r"(z), "r"(y), "r"(n)
       : "memory");
 }
 
@@ -111,15 +129,18 @@ __device__ inline unsigned rank_in_cluster() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-// To the place `address` of this block in the block `rank`.
-__device__ inline void store_in_block(unsigned rank, std::uint32_t address, float4 v) {
+// To the place `address` of this block in the block `rank`; `barrier` expects the bytes there.
+__device__ inline void send_to_block(unsigned rank, std::uint32_t address, const Barrier& barrier,
+                                     float4 v) {
   asm volatile(
       "{\n"
-      ".reg .b32 there;\n"
-      "mapa.shared::cluster.u32 there, %0, %1;\n"
-      "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5};\n"
+      ".reg .b32 place, counter;\n"
+      "mapa.shared::cluster.u32 place, %0, %2;\n"
+      "mapa.shared::cluster.u32 counter, %1, %2;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [place], {%3, %4, %5, %6}, "
+      "[counter];\n"
       "}\n" ::"r"(address),
-      "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+      "r"(barrier.address()), "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
       : "memory");
 }
 

@@ -17,29 +17,30 @@ inline constexpr int kTileColumns = 16, kSubtileRows = 8;  // two warpgroups, 8 
 inline constexpr int kChunk = 64;                          // channels multiplied at once
 inline constexpr int kChunkBytes = kChunk * 2;             // of a cell or of a row of weights
 inline constexpr int kMultiplyWarps = 8, kMultiplyThreads = kMultiplyWarps * 32;
-inline constexpr int kTileThreads = kMultiplyThreads + 2 * 32;  // one warp loads, one stores
+// A warp loads fields, one weights, one stores.
+inline constexpr int kTileThreads = kMultiplyThreads + 3 * 32;
+inline constexpr int kGroupThreads = 128;  // of a warpgroup
 inline constexpr int kFieldStages = 2, kMostWeightStages = 12;
 // Of dynamic shared memory; the barriers take a kilobyte.
 inline constexpr int kMostBytes = 226 * 1024;
 inline constexpr int kMostSegments = 4;
 
 // A part of the sum: a convolution of one field, by rows x columns of the cells of some weights.
-// Output (x, y) is centred so that its first cell meets (x, y) step + (first_x, first_y).
+// The first of them meets cell (x, y) step + (first_x, first_y) of the field for output (x, y).
+// Small, as all that a kernel is given: it waits for each line of memory that this takes.
 struct Segment {
-  int chunks;
-  int rows, columns, first_y, first_x;
-  int weights, first_input;               // which weights, and where this field's begin in them
-  int first_cell, row_step, column_step;  // the cells of the weights that take part
+  std::int16_t chunks, first_chunk;  // of the field; where they begin in the weights
+  std::int8_t field, weights;        // which of each
+  std::int8_t rows, columns, first_y, first_x;
+  std::int8_t first_cell, row_step, column_step;  // the cells of the weights that take part
+  std::int8_t around;                             // cells that a box has beyond its tile's
 
   __device__ int cells() const { return rows * columns; }
-  // Of the weights, for the n-th of the kernel.
-  __device__ int cell(int n) const {
-    return first_cell + n / columns * row_step + n % columns * column_step;
-  }
-  __host__ __device__ int box_bytes(int tile_rows) const {
-    return (kTileColumns + columns - 1) * (tile_rows + rows - 1) * kChunkBytes;
-  }
 };
+
+__host__ __device__ inline int box_bytes(int tile_rows, int around) {
+  return (kTileColumns + around) * (tile_rows + around) * kChunkBytes;
+}
 
 struct TileWork {
   Segment segments[kMostSegments];
@@ -53,8 +54,8 @@ struct TileWork {
 };
 
 struct TileMaps {
-  CUtensorMap fields[kMostSegments], weights[2], residual;
-  CUtensorMap out[4];     // a growing convolution has four, by odd and even rows and columns
+  CUtensorMap fields[3], weights[2], residual;
+  CUtensorMap out;        // of a growing convolution, odd and even rows are a dimension
   CUtensorMap row, cell;  // of a periodic field: boxes of a tile's width, and of one cell
 };
 
@@ -82,24 +83,32 @@ struct Stage {
   }
 };
 
-// Stages are filled by the loading warp and emptied by the multiplying warps.
+// Stages are filled by the loading warps and emptied by the multiplying warps.
 struct TileBarriers {
   Barrier field_full[kFieldStages], field_empty[kFieldStages];
   Barrier weight_full[kMostWeightStages], weight_empty[kMostWeightStages];
-  Barrier ready;   // the buffer of the result is free, and holds the residual
-  Barrier staged;  // it holds the result
+  Barrier ready;      // the buffer of the result is free, and holds the residual
+  Barrier staged[2];  // it holds the result, by slices
+  Barrier joined;     // the other block's sums have come
 
-  __device__ void init(int weight_stages) {
-    for (int i = 0; i < kFieldStages; ++i) {
-      field_full[i].init(1);
-      field_empty[i].init(kMultiplyWarps);
+  // By all threads, several of which share the work; before a barrier of all.
+  __device__ void init(unsigned finishing_warps, unsigned joined_bytes) {
+    const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (warp == 0 && lane < kMostWeightStages) {
+      weight_full[lane].init(1);
+      weight_empty[lane].init(kMultiplyWarps);
+    } else if (warp == 1 && lane < kFieldStages) {
+      field_full[lane].init(1);
+      field_empty[lane].init(kMultiplyWarps);
+    } else if (warp == 2 && lane == 0) {
+      ready.init(1);
+      staged[0].init(finishing_warps);
+      staged[1].init(finishing_warps);
+      joined.init(1);
+      joined.arrive_and_expect(joined_bytes);
+    } else {
+      return;
     }
-    for (int i = 0; i < weight_stages; ++i) {
-      weight_full[i].init(1);
-      weight_empty[i].init(kMultiplyWarps);
-    }
-    ready.init(1);
-    staged.init(kMultiplyWarps);
     publish_barriers();
   }
 };
@@ -111,11 +120,14 @@ struct TileBarriers {
 template <int kRows, int kOutputs, int kSplit, bool kBackward>
 struct TileBlock {
   static constexpr int kWeightBytes = kOutputs * kChunkBytes;
-  static constexpr int kSliceBytes = kTileColumns * kRows * kChunkBytes;  // 64 channels of a result
+  // Blocks that share a tile finish half of its columns each: those of one warpgroup.
+  static_assert(kSplit == 1 || kSplit == 2);
+  static constexpr int kColumns = kTileColumns / kSplit;
+  static constexpr int kSliceBytes = kColumns * kRows * kChunkBytes;  // 64 channels of a result
   static constexpr int kSlices = kOutputs / kChunk;
   static constexpr int kSubtiles = kRows / kSubtileRows;
   static constexpr int kSums = kOutputs / 2;  // of a thread, in a subtile
-  static constexpr int kPartBytes = kSubtiles * kSums * kMultiplyThreads * 4;
+  static constexpr int kPartBytes = kSubtiles * kSums * kGroupThreads * 4;
 
   static constexpr int result_bytes() { return kSlices * kSliceBytes + (kSplit - 1) * kPartBytes; }
 
@@ -141,76 +153,77 @@ struct TileBlock {
     }
   }
 
-  // Calls body(segment, its number, chunk) for this block's share.
+  // Calls body(segment, chunk) for this block's share.
   template <typename Body>
   __device__ void for_each_chunk(const Body& body) const {
     for (int s = 0; s < work.segment_count; ++s) {
       const Segment& segment = work.segments[s];
       const int end = segment.chunks * (rank + 1) / kSplit;
       for (int chunk = segment.chunks * rank / kSplit; chunk < end; ++chunk) {
-        body(segment, s, chunk);
+        body(segment, chunk);
       }
     }
   }
 
-  // By a warp. All but settled weights it reads after the kernel before has ended.
-  __device__ void load() const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    Stage field{0, 1}, weight{0, 1};
-    int early = 0;  // weights of the first chunk that are on their way
-    if (work.settled_weights && lane == 0) {
-      const Segment& segment = work.segments[0];
-      const Place at = place_of<kRows, kOutputs>(work, static_cast<int>(blockIdx.x) / kSplit);
-      const int chunk = segment.chunks * rank / kSplit;
-      for (; early < min(work.weight_stages, segment.cells()); ++early) {
-        load_weights(weight, segment, chunk, early, at.output);
-        weight.next(work.weight_stages);
-      }
-    }
+  // By a warp.
+  __device__ void load_fields() const {
+    const bool first_lane = threadIdx.x % 32 == 0;
+    Stage stage{0, 1};
+    if (first_lane) prefetch(maps.fields[0]);
     begin_after_previous();
     for_each_unit([&](const Place& at) {
-      for_each_chunk([&](const Segment& segment, int s, int chunk) {
-        Barrier& field_full = barriers.field_full[field.index];
-        unsigned char* const to = fields + field.index * work.field_bytes;
+      for_each_chunk([&](const Segment& segment, int chunk) {
+        Barrier& full = barriers.field_full[stage.index];
+        unsigned char* const to = fields + stage.index * work.field_bytes;
         const int x = at.x * work.step + segment.first_x + at.field % 2;
         const int y = at.y * work.step + segment.first_y + at.field / 2;
-        barriers.field_empty[field.index].wait(field.phase);
-        if (lane == 0) {
-          field_full.arrive_and_expect(static_cast<unsigned>(segment.box_bytes(kRows)));
+        barriers.field_empty[stage.index].wait(stage.phase);
+        if (first_lane) {
+          full.arrive_and_expect(static_cast<unsigned>(box_bytes(kRows, segment.around)));
         }
         if (crosses_edge(x, y)) {
-          load_periodic(to, field_full, chunk * kChunk, x, y, at.sample);
-        } else if (lane == 0) {
-          load_box(to, maps.fields[s], field_full, chunk * kChunk, x, y, at.sample);
+          __syncwarp();
+          load_periodic(to, full, chunk * kChunk, x, y, at.sample);
+        } else if (first_lane) {
+          load_box(to, maps.fields[segment.field], full, chunk * kChunk, x, y, at.sample);
         }
-        field.next(kFieldStages);
-        if (lane == 0) {
-          for (int n = early; n < segment.cells(); ++n) {
-            load_weights(weight, segment, chunk, n, at.output);
-            weight.next(work.weight_stages);
-          }
-          early = 0;
-        }
-        __syncwarp();
+        stage.next(kFieldStages);
       });
     });
   }
 
-  // Of the n-th cell of the segment's kernel.
-  __device__ void load_weights(const Stage& weight, const Segment& segment, int chunk, int n,
-                               int output) const {
-    Barrier& full = barriers.weight_full[weight.index];
-    unsigned char* const to = weights + weight.index * kWeightBytes;
+  // By a thread; settled ones while the kernel before may still run.
+  __device__ void load_weights() const {
+    Stage stage{0, 1};
+    if (!work.settled_weights) begin_after_previous();
+    for_each_unit([&](const Place& at) {
+      for_each_chunk([&](const Segment& segment, int chunk) {
+        for (int y = 0; y < segment.rows; ++y) {
+          for (int x = 0; x < segment.columns; ++x) {
+            const int cell = segment.first_cell + y * segment.row_step + x * segment.column_step;
+            load_cell(stage, segment, chunk, cell, at.output);
+            stage.next(work.weight_stages);
+          }
+        }
+      });
+    });
+  }
+
+  // The weights of a cell of the kernel.
+  __device__ void load_cell(const Stage& stage, const Segment& segment, int chunk, int cell,
+                            int output) const {
+    Barrier& full = barriers.weight_full[stage.index];
+    unsigned char* const to = weights + stage.index * kWeightBytes;
     const CUtensorMap& map = maps.weights[segment.weights];
-    barriers.weight_empty[weight.index].wait(weight.phase);
+    barriers.weight_empty[stage.index].wait(stage.phase);
     full.arrive_and_expect(kWeightBytes);
     if constexpr (kBackward) {
       for (int i = 0; i < kSlices; ++i) {
-        load_box(to + i * kChunk * kChunkBytes, map, full, output + i * kChunk, segment.cell(n),
+        load_box(to + i * kChunk * kChunkBytes, map, full, output + i * kChunk, cell,
                  chunk * kChunk, 0);
       }
     } else {
-      load_box(to, map, full, segment.first_input + chunk * kChunk, segment.cell(n), output, 0);
+      load_box(to, map, full, (segment.first_chunk + chunk) * kChunk, cell, output, 0);
     }
   }
 
@@ -235,24 +248,29 @@ struct TileBlock {
              sample);
   }
 
+  // By a thread.
   __device__ void store() const {
+    prefetch(maps.out);
+    if (work.residual) prefetch(maps.residual);
+    begin_after_previous();
     unsigned phase = 0;
     for_each_unit([&](const Place& at) {
+      const int x = at.x + rank * kColumns;
       if (work.residual) {
         barriers.ready.arrive_and_expect(kSlices * kSliceBytes);
         for (int i = 0; i < kSlices; ++i) {
           load_box(result + i * kSliceBytes, maps.residual, barriers.ready, at.output + i * kChunk,
-                   at.x, at.y, at.sample);
+                   x, at.y, at.sample);
         }
       } else {
         barriers.ready.arrive();
       }
-      barriers.staged.wait(phase);
-      phase ^= 1;
+      const int row = at.field / 2, output = at.output - row * 2 * work.quarter;
       for (int i = 0; i < kSlices; ++i) {
-        store_box(maps.out[at.field], result + i * kSliceBytes,
-                  at.output % work.quarter + i * kChunk, at.x, at.y, at.sample);
+        barriers.staged[i].wait(phase);
+        store_box(maps.out, result + i * kSliceBytes, output + i * kChunk, x, row, at.y, at.sample);
       }
+      phase ^= 1;
       wait_until_stores_have_read();
     });
   }
@@ -263,43 +281,46 @@ struct TileBlock {
 
   // Adds up this block's share of a unit, whose stages are the next ones.
   __device__ void add_up(Sums& sums, Stage& field, Stage& weight) const {
-    const int group = static_cast<int>(threadIdx.x) / 128,
+    const int group = static_cast<int>(threadIdx.x) / kGroupThreads,
               lane = static_cast<int>(threadIdx.x) % 32;
     bool add = false;
     Barrier *used_field = nullptr, *used_weight = nullptr;  // by products that may not be done
-    for_each_chunk([&](const Segment& segment, int, int) {
-      const int pitch = kTileColumns + segment.columns - 1;
+    for_each_chunk([&](const Segment& segment, int) {
+      const int pitch = kTileColumns + segment.around;
       const std::uint32_t tile = shared_address(fields) + field.index * work.field_bytes +
                                  group * (kTileColumns / 2) * kChunkBytes;
       barriers.field_full[field.index].wait(field.phase);
-      for (int dy = 0; dy < segment.rows; ++dy) {
-        for (int dx = 0; dx < segment.columns; ++dx) {
-          barriers.weight_full[weight.index].wait(weight.phase);
-          const std::uint64_t a =
-              matrix_at(tile + (dy * pitch + dx) * kChunkBytes, pitch * kChunkBytes);
-          const std::uint64_t b = matrix_at(shared_address(weights) + weight.index * kWeightBytes,
-                                            8 * kChunkBytes, kChunk * kChunkBytes);
-          constexpr int kUnit = 16;  // of the addresses in a and b, in bytes
-          const int subtile = kSubtileRows * pitch * kChunkBytes / kUnit;
-          begin_products();
+      int cell = 0, left = segment.columns;  // of the box; in this row
+      for (int n = segment.cells(); n > 0; --n) {
+        barriers.weight_full[weight.index].wait(weight.phase);
+        const std::uint64_t a = matrix_at(tile + cell * kChunkBytes, pitch * kChunkBytes);
+        const std::uint64_t b = matrix_at(shared_address(weights) + weight.index * kWeightBytes,
+                                          8 * kChunkBytes, kChunk * kChunkBytes);
+        constexpr int kUnit = 16;  // of the addresses in a and b, in bytes
+        const int subtile = kSubtileRows * pitch * kChunkBytes / kUnit;
+        begin_products();
 #pragma unroll
-          for (int k = 0; k < 4; ++k) {
-            constexpr int kNumbers = 16;
-            const int of_a = k * kNumbers * 2 / kUnit;
-            const int of_b = kBackward ? k * kNumbers * kChunkBytes / kUnit : of_a;
+        for (int k = 0; k < 4; ++k) {
+          constexpr int kNumbers = 16;
+          const int of_a = k * kNumbers * 2 / kUnit;
+          const int of_b = kBackward ? k * kNumbers * kChunkBytes / kUnit : of_a;
 #pragma unroll
-            for (int p = 0; p < kSubtiles; ++p) {
-              multiply<kBackward>(sums[p], a + p * subtile + of_a, b + of_b, add || k > 0);
-            }
+          for (int p = 0; p < kSubtiles; ++p) {
+            multiply<kBackward>(sums[p], a + p * subtile + of_a, b + of_b, add || k > 0);
           }
-          commit_products();
-          add = true;
-          wait_for_products<1>();
-          if (lane == 0 && used_weight != nullptr) used_weight->arrive();
-          if (lane == 0 && used_field != nullptr) used_field->arrive();
-          used_field = nullptr;
-          used_weight = &barriers.weight_empty[weight.index];
-          weight.next(work.weight_stages);
+        }
+        commit_products();
+        add = true;
+        wait_for_products<1>();
+        if (lane == 0 && used_weight != nullptr) used_weight->arrive();
+        if (lane == 0 && used_field != nullptr) used_field->arrive();
+        used_field = nullptr;
+        used_weight = &barriers.weight_empty[weight.index];
+        weight.next(work.weight_stages);
+        ++cell;
+        if (--left == 0) {
+          left = segment.columns;
+          cell += pitch - segment.columns;
         }
       }
       used_field = &barriers.field_empty[field.index];
@@ -313,36 +334,33 @@ struct TileBlock {
     __syncwarp();
   }
 
-  // Block 0 gets the sums of all, in the order of their ranks.
-  __device__ void join(Sums& sums) const {
-    wait_for_cluster();  // all have begun
+  // Of two blocks that share a tile, each gets the sums of one warpgroup: says whether this
+  // thread's are complete, which the other block gets otherwise.
+  __device__ bool join(Sums& sums) const {
+    const int group = static_cast<int>(threadIdx.x) / kGroupThreads;
+    const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
     float* const mine = &sums[0][0];
-    constexpr int kStep = kMultiplyThreads * sizeof(float4);
-    if (rank > 0) {
-      const std::uint32_t to = shared_address(parts) + (rank - 1) * kPartBytes +
-                               static_cast<int>(threadIdx.x * sizeof(float4));
+    if (group != rank) {
+      wait_for_cluster();  // the other has begun
+      const std::uint32_t to = shared_address(parts) + thread * static_cast<int>(sizeof(float4));
 #pragma unroll
       for (int i = 0; i < kSubtiles * kSums; i += 4) {
-        store_in_block(0, to + i / 4 * kStep,
-                       make_float4(mine[i], mine[i + 1], mine[i + 2], mine[i + 3]));
+        send_to_block(group, to + i * kGroupThreads * 4, barriers.joined,
+                      make_float4(mine[i], mine[i + 1], mine[i + 2], mine[i + 3]));
       }
+      return false;
     }
-    arrive_at_cluster();
-    wait_for_cluster();
-    if (rank > 0) return;
+    barriers.joined.wait_for_cluster(0);
+    const auto* const from = reinterpret_cast<const float4*>(parts) + thread;
 #pragma unroll
-    for (int other = 1; other < kSplit; ++other) {
-      const auto* const from =
-          reinterpret_cast<const float4*>(parts + (other - 1) * kPartBytes) + threadIdx.x;
-#pragma unroll
-      for (int i = 0; i < kSubtiles * kSums; i += 4) {
-        const float4 part = from[i / 4 * kMultiplyThreads];
-        mine[i] += part.x;
-        mine[i + 1] += part.y;
-        mine[i + 2] += part.z;
-        mine[i + 3] += part.w;
-      }
+    for (int i = 0; i < kSubtiles * kSums; i += 4) {
+      const float4 part = from[i / 4 * kGroupThreads];
+      mine[i] += part.x;
+      mine[i + 1] += part.y;
+      mine[i + 2] += part.z;
+      mine[i + 3] += part.w;
     }
+    return true;
   }
 
   // Adds bias and residual and leaves the result where store() takes it.
@@ -350,7 +368,8 @@ struct TileBlock {
                          unsigned ready_phase) const {
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
     const int column = lane % 8;  // of its half of the tile
-    const int place = (warp % 4 * 2 + lane / 8 % 2) * kTileColumns + warp / 4 * 8 + column;
+    const int first_column = kSplit == 1 ? warp / 4 * 8 : 0;
+    const int place = (warp % 4 * 2 + lane / 8 % 2) * kColumns + first_column + column;
     barriers.ready.wait(ready_phase);
 #pragma unroll
     for (int j = 0; j < kOutputs / 8; j += 2) {
@@ -358,7 +377,7 @@ struct TileBlock {
                                   place * kChunkBytes + ((j + lane / 16) % 8 ^ column) * 16;
 #pragma unroll
       for (int p = 0; p < kSubtiles; ++p) {
-        const std::uint32_t at = slice + p * kSubtileRows * kTileColumns * kChunkBytes;
+        const std::uint32_t at = slice + p * kSubtileRows * kColumns * kChunkBytes;
         std::uint32_t pairs[4] = {};
         if (work.residual) load_matrices(at, pairs);
 #pragma unroll
@@ -370,13 +389,16 @@ struct TileBlock {
         }
         store_matrices(at, pairs);
       }
+      if (j % 8 == 6) {  // the last of a slice
+        publish_to_copies();
+        __syncwarp();
+        if (lane == 0) barriers.staged[j / 8].arrive();
+      }
     }
-    publish_to_copies();
-    __syncwarp();
-    if (lane == 0) barriers.staged.arrive();
   }
 
   __device__ void multiply_all() const {
+    if (!work.settled_weights) begin_after_previous();  // which goes for the bias, too
     Stage field{0, 0}, weight{0, 0};
     unsigned ready_phase = 0;
     for_each_unit([&](const Place& at) {
@@ -390,8 +412,7 @@ struct TileBlock {
       Sums sums;
       add_up(sums, field, weight);
       if constexpr (kSplit > 1) {
-        join(sums);
-        if (rank > 0) return;
+        if (!join(sums)) return;
       }
       finish(sums, bias, ready_phase);
       ready_phase ^= 1;

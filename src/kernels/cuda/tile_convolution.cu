@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <initializer_list>
+#include <vector>
 
 #include "kernels/cuda/tile_block.h"
 #include "kernels/cuda/tile_convolution.h"
@@ -8,29 +10,20 @@ namespace {
 
 template <int kRows, int kOutputs, int kSplit, bool kBackward>
 __global__ void __launch_bounds__(kTileThreads, 1)
-    multiply_tiles(const __grid_constant__ TileMaps maps, const __grid_constant__ TileWork work) {
+    multiply_tiles(const __grid_constant__ TileWork work, const __grid_constant__ TileMaps maps) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
   extern __shared__ __align__(1024) unsigned char tile_memory[];
   __shared__ TileBarriers barriers;
   const TileBlock<kRows, kOutputs, kSplit, kBackward> block(maps, work, barriers, tile_memory);
-  const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-  if (threadIdx.x == 0) barriers.init(work.weight_stages);
+  barriers.init(kMultiplyWarps / kSplit, (kSplit - 1) * block.kPartBytes);
   __syncthreads();
   if (kSplit > 1) arrive_at_cluster();
-  if (warp != kMultiplyWarps) begin_after_previous();
-  if (warp < kMultiplyWarps) {
-    block.multiply_all();
-    return;
-  }
-  // The blocks meet once more for what the multiplying warps exchange.
-  if (kSplit > 1) {
-    wait_for_cluster();
-    arrive_at_cluster();
-  }
-  if (warp == kMultiplyWarps) block.load();
-  if (lane == 0 && warp > kMultiplyWarps && block.rank == 0) block.store();
-  __syncwarp();
-  if (kSplit > 1) wait_for_cluster();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const bool first_lane = threadIdx.x % 32 == 0;
+  if (warp < kMultiplyWarps) block.multiply_all();
+  if (warp == kMultiplyWarps) block.load_fields();
+  if (warp == kMultiplyWarps + 1 && first_lane) block.load_weights();
+  if (warp == kMultiplyWarps + 2 && first_lane) block.store();
 #else
   __trap();      // compiled for another GPU
 #endif
@@ -54,39 +47,64 @@ EncodeTiled encode_tiled() {
   return function;
 }
 
-// Of a bfloat16 tensor [samples, rows, columns, channels], whose channels lie side by side.
-struct Layout {
-  std::int64_t channels, columns, rows, samples;
-  std::int64_t column_stride, row_stride, sample_stride;  // in numbers
+struct Dimension {
+  std::int64_t size, stride;  // in numbers
+  int box, step = 1;          // a box takes so many, each a step from the last
 };
 
-Layout packed(std::int64_t channels, std::int64_t columns, std::int64_t rows,
-              std::int64_t samples) {
-  return {
-      channels, columns, rows, samples, channels, columns * channels, rows * columns * channels};
-}
-
-// Boxes of kChunk channels and columns x rows cells, each `step` from the last.
-CUtensorMap map_of(const void* data, const Layout& all, int columns, int rows, int step = 1) {
-  const auto size = [](std::int64_t n) { return static_cast<cuuint64_t>(n); };
-  const auto box = [](int n) { return static_cast<cuuint32_t>(n); };
-  const cuuint64_t sizes[] = {size(all.channels), size(all.columns), size(all.rows),
-                              size(all.samples)};
-  const cuuint64_t strides[] = {2 * size(all.column_stride), 2 * size(all.row_stride),
-                                2 * size(all.sample_stride)};
-  const cuuint32_t boxes[] = {box(kChunk), box((columns - 1) * step + 1),
-                              box((rows - 1) * step + 1), 1};
-  const cuuint32_t steps[] = {1, box(step), box(step), 1};
+// Of a bfloat16 tensor, for boxes that begin with kChunk channels.
+CUtensorMap map_of(const void* data, std::int64_t channels,
+                   std::initializer_list<Dimension> others) {
+  constexpr int kMost = 5;
+  cuuint64_t sizes[kMost] = {static_cast<cuuint64_t>(channels)}, strides[kMost - 1];
+  cuuint32_t boxes[kMost] = {kChunk}, steps[kMost] = {1};
+  cuuint32_t rank = 1;
+  for (const Dimension& d : others) {
+    sizes[rank] = static_cast<cuuint64_t>(d.size);
+    strides[rank - 1] = static_cast<cuuint64_t>(2 * d.stride);
+    boxes[rank] = static_cast<cuuint32_t>((d.box - 1) * d.step + 1);
+    steps[rank++] = static_cast<cuuint32_t>(d.step);
+  }
   CUtensorMap map;
   const CUresult result = encode_tiled()(
-      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, const_cast<void*>(data), sizes, strides, boxes,
+      &map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, rank, const_cast<void*>(data), sizes, strides, boxes,
       steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) throw std::runtime_error("a tensor map was refused");
   return map;
 }
 
-int chunks_of(std::int64_t channels) { return static_cast<int>(channels / kChunk); }
+// [samples, rows, columns, channels], packed.
+struct Extents {
+  std::int64_t channels, columns, rows, samples;
+};
+
+// Boxes of columns x rows cells, each `step` from the last.
+CUtensorMap map_of(const void* data, const Extents& all, int columns, int rows, int step = 1) {
+  const std::int64_t row = all.columns * all.channels;
+  return map_of(data, all.channels,
+                {{all.columns, all.channels, columns, step},
+                 {all.rows, row, rows, step},
+                 {all.samples, all.rows * row, 1}});
+}
+
+// The same to be stored. A growing convolution writes every other cell of every other row:
+// its two columns are like channels, its two rows a dimension of their own, of which others have
+// one.
+CUtensorMap out_map(const void* data, const Extents& all, bool grows, int columns, int rows) {
+  const std::int64_t each = grows ? 2 : 1, row = each * all.columns * all.channels;
+  return map_of(data, each * all.channels,
+                {{all.columns, each * all.channels, columns},
+                 {each, row, 1},
+                 {all.rows, each * row, rows},
+                 {all.samples, each * all.rows * row, 1}});
+}
+
+std::int16_t chunks_of(std::int64_t channels) {
+  return static_cast<std::int16_t>(channels / kChunk);
+}
+
+std::int8_t small(int n) { return static_cast<std::int8_t>(n); }
 
 int tiles_of(std::int64_t cells, int tile) { return static_cast<int>((cells + tile - 1) / tile); }
 
@@ -102,16 +120,23 @@ int multiprocessors() {
 std::vector<Segment> segments_of(const ConvShape& shape, bool backward) {
   const int kernel = static_cast<int>(shape.kernel), step = static_cast<int>(shape.stride);
   const int border = static_cast<int>(shape.border);
-  if (backward) {  // cells are in the opposite order
-    return {{chunks_of(shape.outputs), kernel, kernel, border + 1 - kernel, border + 1 - kernel, 0,
-             0, kernel * kernel - 1, -kernel, -1}};
-  }
+  const auto cells_from = [&](int first) { return (kernel - first + step - 1) / step; };
+  Segment all{};
+  all.chunks = chunks_of(backward ? shape.outputs : shape.inputs);
+  all.around = small(cells_from(0) - 1);
   std::vector<Segment> found;
   for (int y = 0; y < step; ++y) {
     for (int x = 0; x < step; ++x) {
-      const auto cells = [&](int first) { return (kernel - first + step - 1) / step; };
-      found.push_back({chunks_of(shape.inputs), cells(y), cells(x), y - border, x - border, 0, 0,
-                       y * kernel + x, step * kernel, step});
+      Segment segment = all;
+      segment.rows = small(cells_from(y));
+      segment.columns = small(cells_from(x));
+      segment.first_y = small(backward ? border + 1 - kernel : y - border);
+      segment.first_x = small(backward ? border + 1 - kernel : x - border);
+      // Backward, cells are in the opposite order.
+      segment.first_cell = small(backward ? kernel * kernel - 1 : y * kernel + x);
+      segment.row_step = small(backward ? -kernel : step * kernel);
+      segment.column_step = small(backward ? -1 : step);
+      found.push_back(segment);
     }
   }
   return found;
@@ -122,10 +147,10 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   using Block = TileBlock<kRows, kOutputs, kSplit, kBackward>;
   const ConvShape& shape = problem.shape;
   const std::int64_t fields = problem.grows ? 4 : 1, less = problem.grows ? 1 : 0;
-  const Layout x = packed(shape.inputs, shape.width, shape.height, shape.batch);
-  const Layout y = packed(shape.outputs / fields, shape.out_width() - less,
-                          shape.out_height() - less, shape.batch);
-  const Layout &in = kBackward ? y : x, &out = kBackward ? x : y;
+  const Extents x{shape.inputs, shape.width, shape.height, shape.batch};
+  const Extents y{shape.outputs / fields, shape.out_width() - less, shape.out_height() - less,
+                  shape.batch};
+  const Extents &in = kBackward ? y : x, &out = kBackward ? x : y;
   const void* const from = kBackward ? operands.y : operands.x;
   const void* const to = kBackward ? operands.x : operands.y;
   const std::int64_t outputs = out.channels * fields, mixed = problem.mixed_a + problem.mixed_b;
@@ -133,41 +158,33 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   TileMaps maps{};
   TileWork work{};
   work.step = static_cast<int>(shape.stride);
-  int largest = 0;
-  const auto add = [&](const void* field, const Layout& layout, const Segment& segment) {
-    if (segment.chunks == 0) return;
-    maps.fields[work.segment_count] =
-        map_of(field, layout, kTileColumns + segment.columns - 1, kRows + segment.rows - 1,
-               segment.weights == 0 ? work.step : 1);
+  for (const Segment& segment : segments_of(shape, kBackward)) {
     work.segments[work.segment_count++] = segment;
-    largest = std::max(largest, segment.box_bytes(kRows));
-  };
-  for (const Segment& segment : segments_of(shape, kBackward)) add(from, in, segment);
-  const auto add_mixed = [&](const void* field, std::int64_t channels, std::int64_t first) {
-    add(field, packed(channels, out.columns, out.rows, out.samples),
-        {chunks_of(channels), 1, 1, 0, 0, 1, static_cast<int>(first), 0, 0, 0});
-  };
-  add_mixed(operands.mixed_a, problem.mixed_a, 0);
-  add_mixed(operands.mixed_b, problem.mixed_b, problem.mixed_a);
+  }
+  const int around = work.segments[0].around;
+  maps.fields[0] = map_of(from, in, kTileColumns + around, kRows + around, work.step);
   maps.weights[0] =
-      map_of(operands.w, packed(shape.inputs, shape.kernel * shape.kernel, shape.outputs, 1), 1,
+      map_of(operands.w, Extents{shape.inputs, shape.kernel * shape.kernel, shape.outputs, 1}, 1,
              kBackward ? kChunk : kOutputs);
+  int field = 1;
+  const auto add_mixed = [&](const void* data, std::int64_t channels, std::int64_t first) {
+    if (channels == 0) return;
+    maps.fields[field] =
+        map_of(data, Extents{channels, out.columns, out.rows, out.samples}, kTileColumns, kRows);
+    Segment segment{};
+    segment.chunks = chunks_of(channels);
+    segment.first_chunk = chunks_of(first);
+    segment.field = small(field++);
+    segment.weights = segment.rows = segment.columns = 1;
+    work.segments[work.segment_count++] = segment;
+  };
   if (mixed > 0) {
-    maps.weights[1] = map_of(operands.mixed_w, packed(mixed, 1, shape.outputs, 1), 1, kOutputs);
+    add_mixed(operands.mixed_a, problem.mixed_a, 0);
+    add_mixed(operands.mixed_b, problem.mixed_b, problem.mixed_a);
+    maps.weights[1] = map_of(operands.mixed_w, Extents{mixed, 1, shape.outputs, 1}, 1, kOutputs);
   }
-  if (problem.grows) {  // y [batch, 2 rows, 2 columns, channels]
-    const std::int64_t row = 2 * out.columns * out.channels;
-    const Layout apart{out.channels,     out.columns, out.rows,          out.samples,
-                       2 * out.channels, 2 * row,     2 * out.rows * row};
-    for (int i = 0; i < 4; ++i) {
-      const std::int64_t first = i / 2 * row + i % 2 * out.channels;
-      maps.out[i] =
-          map_of(static_cast<const __nv_bfloat16*>(to) + first, apart, kTileColumns, kRows);
-    }
-  } else {
-    maps.out[0] = map_of(to, out, kTileColumns, kRows);
-  }
-  if (problem.residual) maps.residual = map_of(operands.residual, out, kTileColumns, kRows);
+  maps.out = out_map(to, out, problem.grows, Block::kColumns, kRows);
+  if (problem.residual) maps.residual = map_of(operands.residual, out, Block::kColumns, kRows);
   if (problem.periodic) {
     maps.row = map_of(from, in, kTileColumns, 1);
     maps.cell = map_of(from, in, 1, 1);
@@ -180,7 +197,8 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   work.output_blocks = static_cast<int>(outputs) / kOutputs;
   work.units = static_cast<int>(shape.batch) * work.tiles_x * work.tiles_y * work.output_blocks;
   work.quarter = static_cast<int>(out.channels);
-  work.field_bytes = (largest + 1023) / 1024 * 1024;  // swizzling repeats after 1024 bytes
+  work.field_bytes =
+      (box_bytes(kRows, around) + 1023) / 1024 * 1024;  // swizzling repeats after 1024 bytes
   const int others = kFieldStages * work.field_bytes + Block::result_bytes();
   work.weight_stages = std::min(kMostWeightStages, (kMostBytes - others) / Block::kWeightBytes);
   work.residual = problem.residual;
@@ -202,7 +220,7 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   config.stream = stream;
   config.attrs = attributes;
   config.numAttrs = 2;
-  cudaLaunchKernelEx(&config, kKernel, maps, work);
+  cudaLaunchKernelEx(&config, kKernel, work, maps);
   check_launch("convolve_tiles");
 }
 
