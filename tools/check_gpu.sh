@@ -64,10 +64,19 @@ if wanted tests; then
 fi
 
 if wanted sanitizers; then
-  # Of our own kernels alone.
+  # Of our own kernels alone, the tests in shares of which each is a program of its own.
+  shares=8
   sanitize() {
-    compute-sanitizer --tool "$1" --kernel-name kernel_substring=slift --error-exitcode 1 \
-      "$build/src/kernels/kernels_tests" --gtest_brief=1 "${@:2}"
+    local tool=$1 share processes=() status=0
+    shift
+    for ((share = 0; share < shares; ++share)); do
+      GTEST_TOTAL_SHARDS=$shares GTEST_SHARD_INDEX=$share compute-sanitizer --tool "$tool" \
+        --kernel-name kernel_substring=slift --error-exitcode 1 \
+        "$build/src/kernels/kernels_tests" --gtest_brief=1 "$@" &
+      processes+=($!)
+    done
+    for process in "${processes[@]}"; do wait "$process" || status=1; done
+    return $status
   }
   # Every tensor gets memory of its own, so that none hides behind another; this cannot be recorded.
   export PYTORCH_NO_CUDA_MEMORY_CACHING=1

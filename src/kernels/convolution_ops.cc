@@ -52,9 +52,13 @@ ConvProblem framed_gradient(const ConvShape& shape) {
   return problem;
 }
 
-Tensor empty_result(const ConvShape& shape, const at::TensorOptions& options) {
-  return at::empty({shape.batch, shape.outputs, shape.out_height(), shape.out_width()}, options,
-                   kPacked);
+Tensor empty_result(const ConvProblem& problem, const at::TensorOptions& options) {
+  const ConvShape& shape = problem.shape;
+  const std::int64_t height = shape.out_height(), width = shape.out_width();
+  return problem.grows
+             ? at::empty({shape.batch, shape.outputs / 4, 2 * (height - 1), 2 * (width - 1)},
+                         options, kPacked)
+             : at::empty({shape.batch, shape.outputs, height, width}, options, kPacked);
 }
 
 // sums[c] over all samples and cells of channel c, in float32, rounded at the end.
@@ -80,25 +84,28 @@ ReadyKernel prepare_mixed_weight(const Tensor& grad, const Tensor& a, const Tens
 // What is left out has no elements: autograd takes no undefined tensors.
 struct Convolve : torch::autograd::Function<Convolve> {
   static Tensor forward(torch::autograd::AutogradContext* context, std::int64_t stride,
-                        std::int64_t border, bool framed, bool settled, const Tensor& field,
-                        const Tensor& weight, const Tensor& bias, const Tensor& residual,
-                        const Tensor& a, const Tensor& b, const Tensor& mixed_weight) {
+                        std::int64_t border, bool framed, bool grows, bool settled,
+                        const Tensor& field, const Tensor& weight, const Tensor& bias,
+                        const Tensor& residual, const Tensor& a, const Tensor& b,
+                        const Tensor& mixed_weight) {
     const Tensor x = framed ? whole_of(field) : field;
-    const ConvShape shape = shape_of(x, weight, stride, border);
-    const Tensor out = empty_result(shape, x.options());
+    ConvProblem problem{shape_of(x, weight, stride, border), ConvPass::kForward,
+                        residual.numel() > 0, bias.numel() > 0};
+    problem.mixed_a = a.size(1);
+    problem.mixed_b = b.size(1);
+    problem.grows = grows;
+    const Tensor out = empty_result(problem, x.options());
     ConvOperands operands{x.data_ptr(), weight.data_ptr(), out.data_ptr(), data_of<void>(residual),
                           data_of<void>(bias)};
     operands.mixed_a = data_of<void>(a);
     operands.mixed_b = data_of<void>(b);
     operands.mixed_w = data_of<void>(mixed_weight);
     operands.settled_weights = settled;
-    ConvProblem problem{shape, ConvPass::kForward, residual.numel() > 0, bias.numel() > 0};
-    problem.mixed_a = a.size(1);
-    problem.mixed_b = b.size(1);
     prepare(problem, operands, x.options())();
     context->save_for_backward({field, weight, bias, a, b, mixed_weight});
     context->saved_data["stride"] = stride;
     context->saved_data["framed"] = framed;
+    context->saved_data["grows"] = grows;
     context->saved_data["border"] = border;
     return out;
   }
@@ -110,7 +117,8 @@ struct Convolve : torch::autograd::Function<Convolve> {
     const Tensor &field = saved[0], &weight = saved[1], &bias = saved[2];
     const Tensor &a = saved[3], &b = saved[4], &mixed_weight = saved[5];
     const Tensor x = framed ? whole_of(field) : field;
-    const Tensor grad = grads[0].contiguous(kPacked);
+    const Tensor grad =
+        context->saved_data["grows"].toBool() ? separate(grads[0]) : grads[0].contiguous(kPacked);
     const ConvShape shape = shape_of(x, weight, context->saved_data["stride"].toInt(),
                                      context->saved_data["border"].toInt());
     // Gradients of leaves are computed beside that of x, which the rest of backward waits for.
@@ -156,28 +164,16 @@ struct Convolve : torch::autograd::Function<Convolve> {
     if (context->needs_input_grad(4)) grad_a = back_to(a, 0);
     if (context->needs_input_grad(5)) grad_b = back_to(b, a.size(1));
     const Tensor none, grad_residual = context->needs_input_grad(3) ? grad : none;
-    return {none,      none,          none,   none,   grad_x,    grad_weight,
-            grad_bias, grad_residual, grad_a, grad_b, grad_mixed};
+    return {none,        none,      none,          none,   none,   grad_x,
+            grad_weight, grad_bias, grad_residual, grad_a, grad_b, grad_mixed};
   }
 };
 
-// A growing convolution whose kernel writes the one field, or nothing if there is none; without
-// gradients.
-Tensor convolve_growing(const Tensor& x, const ConvolutionArgs& args) {
-  ConvProblem problem{shape_of(x, args.weight, args.stride, args.border), ConvPass::kForward,
-                      /*residual=*/false, args.bias.defined()};
+// Whether one kernel brings the four fields together.
+bool grows_at_once(const Tensor& x, const ConvolutionArgs& args) {
+  ConvProblem problem{shape_of(x, args.weight, args.stride, args.border)};
   problem.grows = true;
-  const ConvShape& shape = problem.shape;
-  if (!kernels::cuda::gpu_runs_tiles() || kernels::cuda::tilings(problem).empty()) return {};
-  const Tensor in = x.contiguous(kPacked), weight = args.weight.contiguous(kPacked);
-  const Tensor out = at::empty(
-      {shape.batch, shape.outputs / 4, 2 * (shape.out_height() - 1), 2 * (shape.out_width() - 1)},
-      x.options(), kPacked);
-  ConvOperands operands{in.data_ptr(), weight.data_ptr(), out.data_ptr()};
-  if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
-  operands.settled_weights = is_recording();  // as ops.h demands
-  prepare(problem, operands, x.options())();
-  return out;
+  return kernels::cuda::gpu_runs_tiles() && !kernels::cuda::tilings(problem).empty();
 }
 
 // Whether one kernel adds what args.mixed gives.
@@ -220,12 +216,12 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
   TORCH_CHECK(!args.framed || (args.border == 0 && args.stride == 1 &&
                                takes_framed(x, x.size(1), args.weight.size(0))),
               "convolution: takes no such framed field");
-  if (args.grows) {
 #ifdef SLIFT_WITH_CUDNN
-    if (has_fused_convolution(x) && !at::GradMode::is_enabled()) {
-      if (const Tensor out = convolve_growing(x, args); out.defined()) return out;
-    }
+  const bool at_once = args.grows && has_fused_convolution(x) && grows_at_once(x, args);
+#else
+  const bool at_once = false;
 #endif
+  if (args.grows && !at_once) {
     ConvolutionArgs four = args;
     four.grows = false;
     return interleave(convolution(x, four));
@@ -242,7 +238,7 @@ Tensor convolution(const Tensor& x, const ConvolutionArgs& args) {
       return t.defined() ? t.contiguous(kPacked) : nothing;
     };
     const bool settled = is_recording() && !at::GradMode::is_enabled();  // as ops.h demands
-    return Convolve::apply(args.stride, args.border, args.framed, settled,
+    return Convolve::apply(args.stride, args.border, args.framed, args.grows, settled,
                            args.framed ? x : packed(x), packed(args.weight),
                            args.bias.defined() ? args.bias : nothing, packed(args.residual),
                            packed(mixed.a), packed(mixed.b), packed(mixed.weight));
@@ -274,16 +270,16 @@ Tensor convolution_fp8(const Tensor& x, const Fp8ConvolutionArgs& args) {
   const Tensor in = x.contiguous(kPacked), weight = args.weight.contiguous(kPacked);
 #ifdef SLIFT_WITH_CUDNN
   if (x.is_cuda()) {
-    const ConvShape shape = shape_of(in, weight, /*stride=*/1, args.border);
-    const Tensor out = empty_result(shape, x.options().dtype(type));
     const Tensor residual = args.residual.defined() ? args.residual.contiguous(kPacked) : Tensor();
+    const ConvProblem problem{shape_of(in, weight, /*stride=*/1, args.border), ConvPass::kForward,
+                              residual.defined(), args.bias.defined(),
+                              kernels::cuda::ConvType::kFp8};
+    const Tensor out = empty_result(problem, x.options().dtype(type));
     ConvOperands operands{in.data_ptr(), weight.data_ptr(), out.data_ptr()};
     operands.scale = data_of<float>(args.scale);
     if (residual.defined()) operands.residual = data_of<void>(residual);
     if (args.bias.defined()) operands.bias = data_of<void>(args.bias);
-    prepare({shape, ConvPass::kForward, residual.defined(), args.bias.defined(),
-             kernels::cuda::ConvType::kFp8},
-            operands, x.options())();
+    prepare(problem, operands, x.options())();
     return out;
   }
 #endif

@@ -23,16 +23,7 @@ struct Interleave : torch::autograd::Function<Interleave> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
                                                  torch::autograd::variable_list grads) {
-    const Tensor grad = grads[0].contiguous(at::MemoryFormat::ChannelsLast);
-    const kernels::FieldShape shape{grad.size(2) / 2, grad.size(3) / 2, grad.size(1)};
-    const Tensor grad_y =
-        at::empty({grad.size(0), 4 * shape.channels, shape.height + 1, shape.width + 1},
-                  grad.options(), at::MemoryFormat::ChannelsLast);
-    with_field_type(grad, [&]<typename T>(T) {
-      kernels::cuda::interleave_backward<T>(shape, grad.size(0), data_of<T>(grad),
-                                            data_of<T>(grad_y), current_stream());
-    });
-    return {grad_y};
+    return {separate(grads[0])};
   }
 };
 

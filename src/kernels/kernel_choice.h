@@ -12,6 +12,12 @@ namespace slift::ops {
 
 inline bool has_cpu_kernel(const Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kFloat; }
 
+// Null for a tensor without elements.
+template <typename T>
+T* data_of(const Tensor& x) {
+  return x.numel() > 0 ? static_cast<T*>(x.data_ptr()) : nullptr;
+}
+
 // Of the kernels on fields, which take float32 and bfloat16.
 #ifdef SLIFT_WITH_CUDA
 inline bool has_cuda_kernel(const Tensor& x) {
@@ -30,15 +36,23 @@ template <typename Body>
 void with_field_type(const Tensor& x, const Body& body) {
   x.scalar_type() == at::kFloat ? body(float()) : body(kernels::BFloat16());
 }
+
+// The gradient of what ops.h's interleave() takes, given that of its result.
+inline Tensor separate(const Tensor& grad_out) {
+  const Tensor grad = grad_out.contiguous(at::MemoryFormat::ChannelsLast);
+  const kernels::FieldShape shape{grad.size(2) / 2, grad.size(3) / 2, grad.size(1)};
+  const Tensor four =
+      at::empty({grad.size(0), 4 * shape.channels, shape.height + 1, shape.width + 1},
+                grad.options(), at::MemoryFormat::ChannelsLast);
+  with_field_type(grad, [&]<typename T>(T) {
+    kernels::cuda::interleave_backward<T>(shape, grad.size(0), data_of<T>(grad), data_of<T>(four),
+                                          current_stream());
+  });
+  return four;
+}
 #else
 inline bool has_cuda_kernel(const Tensor&) { return false; }
 #endif
-
-// Null for a tensor without elements.
-template <typename T>
-T* data_of(const Tensor& x) {
-  return x.numel() > 0 ? static_cast<T*>(x.data_ptr()) : nullptr;
-}
 
 // A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
 inline Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }

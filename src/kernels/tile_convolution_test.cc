@@ -135,29 +135,42 @@ TEST(MixedConvolution, HasGradients) {
   }
 }
 
-TEST(GrowingConvolution, WritesTheFieldThatInterleaveGives) {
+TEST(GrowingConvolution, IsTheFieldThatInterleaveGivesAndHasItsGradients) {
   for (const at::Device& device : test_devices()) {
     const at::ScalarType type = device.is_cuda() ? at::kBFloat16 : at::kFloat;
+    const double bound = device.is_cuda() ? 2e-2 : 1e-5;
     for (const auto& [inputs, outputs, height, width, border] : {std::array{64, 64, 16, 16, 1},
                                                                  {128, 128, 9, 21, 1},
                                                                  {192, 64, 34, 18, 0},
                                                                  {16, 8, 5, 6, 1}}) {
+      // Rounded to that type: here, and in float64.
+      const auto pair = [&](at::IntArrayRef shape) {
+        const Tensor here = mixed_to(at::randn(shape), device, type);
+        return std::pair{here.requires_grad_(), here.detach().cpu().to(at::kDouble).clone()};
+      };
       at::manual_seed(7);
-      const Tensor x = mixed_to(at::randn({3, inputs, height, width}), device, type);
-      const Tensor weight = mixed_to(at::randn({4 * outputs, inputs, 2, 2}), device, type);
-      const Tensor bias = mixed_to(at::randn({4 * outputs}), device, type);
+      const auto [x, wide_x] = pair({3, inputs, height, width});
+      const auto [weight, wide_weight] = pair({4 * outputs, inputs, 2, 2});
+      const auto [bias, wide_bias] = pair({4 * outputs});
+      for (const Tensor& t : {wide_x, wide_weight, wide_bias}) t.requires_grad_();
       const ops::ConvolutionArgs args{
           .weight = weight, .bias = bias, .border = border, .grows = true};
-      const Tensor four = at::conv2d(x.cpu().to(at::kDouble), weight.cpu().to(at::kDouble),
-                                     bias.cpu().to(at::kDouble), 1, border);
-      const Tensor expected = ops::interleave(four);
-      for (const bool gradients : {true, false}) {
-        const c10::AutoGradMode mode(gradients);
-        const Tensor out = ops::convolution(x, args);
-        EXPECT_TRUE(out.is_contiguous(kMixedLayout));
-        EXPECT_LT(relative_error(out, expected), device.is_cuda() ? 2e-2 : 1e-5)
-            << inputs << " to " << outputs << " on " << device;
-      }
+      const Tensor expected =
+          ops::interleave(at::conv2d(wide_x, wide_weight, wide_bias, 1, border));
+      const Tensor out = ops::convolution(x, args);
+      EXPECT_TRUE(out.is_contiguous(kMixedLayout));
+      EXPECT_LT(relative_error(out, expected), bound)
+          << inputs << " to " << outputs << ", " << device;
+      const auto [grad, wide_grad] = pair(expected.sizes());
+      out.backward(grad.detach());
+      expected.backward(wide_grad);
+      EXPECT_LT(relative_error(x.grad(), wide_x.grad()), bound) << inputs << ", " << device;
+      EXPECT_LT(relative_error(weight.grad(), wide_weight.grad()), bound)
+          << inputs << ", " << device;
+      EXPECT_LT(relative_error(bias.grad(), wide_bias.grad()), bound) << inputs << ", " << device;
+      const c10::AutoGradMode without(false);
+      EXPECT_LT(relative_error(ops::convolution(x, args), expected), bound)
+          << inputs << ", " << device;
     }
   }
 }
