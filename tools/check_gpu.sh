@@ -64,25 +64,19 @@ if wanted tests; then
 fi
 
 if wanted sanitizers; then
-  # Of our own kernels alone, the tests in shares of which each is a program of its own.
-  shares=8
+  # Of our own kernels alone; the tests in shares, as many at once as there are cores.
+  export GTEST_TOTAL_SHARDS=40
   sanitize() {
-    local tool=$1 share processes=() status=0
-    shift
-    for ((share = 0; share < shares; ++share)); do
-      GTEST_TOTAL_SHARDS=$shares GTEST_SHARD_INDEX=$share compute-sanitizer --tool "$tool" \
-        --kernel-name kernel_substring=slift --error-exitcode 1 \
-        "$build/src/kernels/kernels_tests" --gtest_brief=1 "$@" &
-      processes+=($!)
-    done
-    for process in "${processes[@]}"; do wait "$process" || status=1; done
-    return $status
+    seq 0 $((GTEST_TOTAL_SHARDS - 1)) | xargs -P "$(nproc)" -I SHARE env GTEST_SHARD_INDEX=SHARE \
+      compute-sanitizer --tool "$1" --kernel-name kernel_substring=slift --error-exitcode 1 \
+      "$build/src/kernels/kernels_tests" --gtest_brief=1 "${@:2}"
   }
   # Every tensor gets memory of its own, so that none hides behind another; this cannot be recorded.
   export PYTORCH_NO_CUDA_MEMORY_CACHING=1
   report "kernels under memcheck" sanitize memcheck --gtest_filter='-*Recorded*'
   unset PYTORCH_NO_CUDA_MEMORY_CACHING
   report "kernels under racecheck" sanitize racecheck
+  unset GTEST_TOTAL_SHARDS
 fi
 
 if wanted repeat || wanted graph; then
@@ -122,8 +116,9 @@ import json, sys
 folder = sys.argv[1]
 def losses(name):
     return [json.loads(line)["loss"] for line in open(f"{folder}/{name}/metrics.jsonl")]
-worst = max(abs(a / b - 1) for a, b in zip(losses("graph"), losses("calls")))
-print(f"largest relative difference {worst:.3f}")
+apart = [abs(a / b - 1) for a, b in zip(losses("graph"), losses("calls"), strict=True)]
+worst = max(apart)
+print(f"largest relative difference {worst:.3f}, in line {apart.index(worst)} of {len(apart)}")
 sys.exit(worst > 0.05)
 PYTHON
 fi
