@@ -14,8 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
-#include "core/atomic_file.h"
 #include "core/log.h"
+#include "kernels/choice_file.h"
 #include "kernels/cuda/tile_convolution.h"
 
 namespace slift::kernels::cuda {
@@ -266,50 +266,35 @@ Timed tune(const ConvProblem& problem, const ConvOperands& operands, void* strea
   return std::move(*std::min_element(timed.begin(), timed.end()));
 }
 
-// Of one GPU: the plans in use, and the choices its file holds.
+// Of one GPU: the plans in use, made of the choices its file holds.
 class PlanStore {
  public:
-  PlanStore() : path_(plan_file()), choices_(json::object()) {
-    if (!fs::exists(path_)) return;
-    try {
-      choices_ = json::parse(read_file(path_));
-    } catch (const std::exception& error) {
-      spdlog::warn("{}: not readable, convolutions are tuned anew: {}", path_.string(),
-                   error.what());
-    }
-  }
+  PlanStore() : file_(plan_file()) {}
 
   const ConvPlan& plan(const ConvProblem& problem, const ConvOperands& operands, void* stream) {
     const std::string key = problem.key();
     std::unique_ptr<ConvPlan>& plan = plans_[key];
     if (plan) return *plan;
-    if (choices_.contains(key)) {
+    Planner planner(problem);
+    const std::optional<json> found = file_.find(key);
+    if (found) {
       try {
-        plan = Planner(problem).plan(choice_from(choices_[key]));
+        plan = planner.plan(choice_from(*found));
         return *plan;
       } catch (const std::exception& error) {
-        spdlog::warn("{}: {} is of no use and tuned anew: {}", path_.string(), key, error.what());
+        spdlog::warn("{}: {} is of no use and tuned anew: {}", file_.path().string(), key,
+                     error.what());
       }
     }
     Timed best = tune(problem, operands, stream);
-    choices_[key] = to_json(best.choice, best.ms);
-    spdlog::debug("convolution {}: {}", key, choices_[key].dump());
-    plan = std::move(best.plan);
-    save();
+    const json own = to_json(best.choice, best.ms), kept = file_.keep(key, own, found);
+    spdlog::debug("convolution {}: {}", key, kept.dump());
+    plan = kept == own ? std::move(best.plan) : planner.plan(choice_from(kept));
     return *plan;
   }
 
  private:
-  void save() const {
-    try {
-      write_file_atomically(path_, choices_.dump(1));
-    } catch (const std::exception& error) {
-      spdlog::debug("plans of convolutions are not kept: {}", error.what());
-    }
-  }
-
-  fs::path path_;
-  json choices_;
+  ChoiceFile file_;
   std::map<std::string, std::unique_ptr<ConvPlan>> plans_;
 };
 
