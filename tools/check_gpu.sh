@@ -8,7 +8,8 @@
 #   sanitizers  compute-sanitizer's memcheck and racecheck on the kernels' tests
 #   repeat      training and rollout twice with one seed: the same bytes
 #   graph       500 steps of rollout as a CUDA graph and call by call: the same bytes
-#   loss        2000 iterations in bf16 as a graph against fp32 call by call: losses within 5 %
+#   loss        2000 iterations in bf16 as a graph against fp32 call by call: losses within 5 %,
+#               as means of 200 iterations
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=build/cuda
@@ -46,6 +47,7 @@ train() {
   for setting in "$@"; do settings+=(--set "$setting"); done
   $slift train configs/wave-tiny.toml --device cuda --quiet --out "$work/$name" \
     --set "data.path=$work/wave.h5" --set validation.every=0 --set net.widths=[64,128] \
+    --set train.log_every=200 \
     "${settings[@]}"
 }
 
