@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What only a machine with a GPU can show, after tools/build_cuda.sh. About ten minutes; prints one
+# What only a machine with a GPU can show, after tools/build_cuda.sh. About twenty minutes; prints a
 # line per check and fails if one does.
 #
 #   tools/check_gpu.sh [PART ...]
@@ -10,6 +10,7 @@
 #   graph       500 steps of rollout as a CUDA graph and call by call: the same bytes
 #   loss        2000 iterations in bf16 as a graph against fp32 call by call: losses within 5 %,
 #               as means of 200 iterations
+#   precision   500 steps in bf16 and fp8 beside fp32: a table of what slift compare says, no check
 set -uo pipefail
 cd "$(dirname "$0")/.."
 build=build/cuda
@@ -17,7 +18,7 @@ slift=$build/slift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
-parts=${*:-tests sanitizers repeat graph loss}
+parts=${*:-tests sanitizers repeat graph loss precision}
 
 wanted() { [[ " $parts " == *" $1 "* ]]; }
 
@@ -51,12 +52,10 @@ train() {
     "${settings[@]}"
 }
 
-# roll OUT OPTION...: from the model `first`.
+# roll MODEL OUT PRECISION OPTION...
 roll() {
-  local out=$1
-  shift
-  $slift rollout "$work/first" --init "$work/wave.h5" --members 256 --device cuda --quiet \
-    --precision bf16 --out "$work/$out" "$@"
+  $slift rollout "$work/$1" --init "$work/wave.h5" --members 256 --device cuda --quiet \
+    --out "$work/$2" --precision "$3" "${@:4}"
 }
 
 if wanted tests; then
@@ -97,14 +96,14 @@ def weights(path):
 folder = sys.argv[1]
 sys.exit(weights(f"{folder}/first/model.safetensors") != weights(f"{folder}/second/model.safetensors"))
 PYTHON
-  report "rollout" roll a.h5 --steps 100
-  report "the same rollout again" roll b.h5 --steps 100
+  report "rollout" roll first a.h5 bf16 --steps 100
+  report "the same rollout again" roll first b.h5 bf16 --steps 100
   report "equal rollouts" cmp "$work/a.h5" "$work/b.h5"
 fi
 
 if wanted graph; then
-  report "rollout as a graph, checked" roll graph.h5 --steps 500 --check
-  report "rollout call by call" roll calls.h5 --steps 500 --no-graph
+  report "rollout as a graph, checked" roll first graph.h5 bf16 --steps 500 --check
+  report "rollout call by call" roll first calls.h5 bf16 --steps 500 --no-graph
   report "equal rollouts of 500 steps" cmp "$work/graph.h5" "$work/calls.h5"
 fi
 
@@ -123,5 +122,17 @@ worst = max(apart)
 print(f"largest relative difference {worst:.3f}, in line {apart.index(worst)} of {len(apart)}")
 sys.exit(worst > 0.05)
 PYTHON
+fi
+
+if wanted precision; then
+  waves
+  [[ -d $work/graph ]] || report "training" train graph train.precision=bf16 train.iterations=2000
+  long=(--steps 500 --every 10)
+  report "truth: fp32, other labels" roll graph truth.h5 fp32 "${long[@]}" --seed 1
+  for precision in fp32 bf16 fp8; do
+    report "$precision" roll graph "$precision.h5" "$precision" "${long[@]}"
+  done
+  $slift compare "$work"/{fp32,bf16,fp8}.h5 --truth "$work/truth.h5" --out "$work/compare" \
+    --quiet || failed=1
 fi
 exit $failed
