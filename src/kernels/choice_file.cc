@@ -33,38 +33,39 @@ class FileLock {
 
 }  // namespace
 
-ChoiceFile::ChoiceFile(fs::path path) : path_(std::move(path)), choices_(json::object()) {}
+ChoiceFile::ChoiceFile(fs::path path) : path_(std::move(path)) {}
 
-// What is known already remains.
-void ChoiceFile::add_from_file() {
-  if (!fs::exists(path_)) return;
+json ChoiceFile::read() const {
   try {
-    json held = json::parse(read_file(path_));
-    held.update(choices_);
-    choices_ = std::move(held);
+    if (fs::exists(path_)) return json::parse(read_file(path_)).get<json::object_t>();
   } catch (const std::exception& error) {
     spdlog::warn("{}: not readable: {}", path_.string(), error.what());
   }
+  return json::object();
 }
 
 std::optional<json> ChoiceFile::find(const std::string& name) {
-  if (!choices_.contains(name)) add_from_file();
-  return choices_.contains(name) ? std::optional<json>(choices_[name]) : std::nullopt;
+  const auto known = choices_.find(name);
+  if (known != choices_.end()) return known->second;
+  const json held = read();
+  if (!held.contains(name)) return std::nullopt;
+  return choices_[name] = held[name];
 }
 
 json ChoiceFile::keep(const std::string& name, const json& choice,
                       const std::optional<json>& useless) {
+  choices_[name] = choice;
   try {
     fs::create_directories(path_.parent_path());
     const FileLock lock(path_.string() + ".lock");
-    choices_.erase(name);
-    add_from_file();
-    if (!choices_.contains(name) || choices_[name] == useless) {
-      choices_[name] = choice;
-      write_file_atomically(path_, choices_.dump(1));
+    json held = read();
+    if (held.contains(name) && held[name] != useless) {
+      choices_[name] = held[name];
+    } else {
+      held[name] = choice;
+      write_file_atomically(path_, held.dump(1));
     }
   } catch (const std::exception& error) {
-    choices_[name] = choice;
     spdlog::debug("{}: not kept: {}", path_.string(), error.what());
   }
   return choices_[name];

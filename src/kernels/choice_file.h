@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -26,10 +27,10 @@ class ChoiceFile {
   const std::filesystem::path& path() const { return path_; }
 
  private:
-  void add_from_file();
+  nlohmann::json read() const;  // an object
 
   std::filesystem::path path_;
-  nlohmann::json choices_;
+  std::map<std::string, nlohmann::json> choices_;  // that were found or kept
 };
 
 }  // namespace slift::kernels

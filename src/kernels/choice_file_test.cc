@@ -45,13 +45,25 @@ TEST(ChoiceFile, AUselessChoiceIsReplacedOnce) {
   EXPECT_EQ(other.keep("a", 3, 1), 2);
 }
 
+TEST(ChoiceFile, WhatOthersReplacedStaysSo) {
+  TestFolder folder;
+  ChoiceFile one(folder / "choices.json"), other(folder / "choices.json");
+  one.keep("a", 1);
+  other.keep("a", 2, 1);
+  one.keep("b", 3);
+  EXPECT_EQ(one.find("a"), 1);  // in use
+  EXPECT_EQ(ChoiceFile(folder / "choices.json").find("a"), 2);
+}
+
 TEST(ChoiceFile, IsStartedAnewIfUnreadable) {
   TestFolder folder;
-  write_file_atomically(folder / "choices.json", "{\"a\": 1");
-  ChoiceFile file(folder / "choices.json");
-  EXPECT_FALSE(file.find("a"));
-  EXPECT_EQ(file.keep("a", 2), 2);
-  EXPECT_EQ(ChoiceFile(folder / "choices.json").find("a"), 2);
+  for (const char* content : {"{\"a\": 1", "[1, 2]", ""}) {
+    write_file_atomically(folder / "choices.json", content);
+    ChoiceFile file(folder / "choices.json");
+    EXPECT_FALSE(file.find("a"));
+    EXPECT_EQ(file.keep("a", 2), 2);
+    EXPECT_EQ(ChoiceFile(folder / "choices.json").find("a"), 2);
+  }
 }
 
 TEST(ChoiceFile, ServesWithoutAFile) {

@@ -169,11 +169,15 @@ struct Convolve : torch::autograd::Function<Convolve> {
   }
 };
 
+bool runs_in_tiles(const ConvProblem& problem) {
+  return kernels::cuda::gpu_runs_tiles() && !kernels::cuda::tilings(problem).empty();
+}
+
 // Whether one kernel brings the four fields together.
 bool grows_at_once(const Tensor& x, const ConvolutionArgs& args) {
   ConvProblem problem{shape_of(x, args.weight, args.stride, args.border)};
   problem.grows = true;
-  return kernels::cuda::gpu_runs_tiles() && !kernels::cuda::tilings(problem).empty();
+  return runs_in_tiles(problem);
 }
 
 // Whether one kernel adds what args.mixed gives.
@@ -182,7 +186,7 @@ bool mixes(const Tensor& x, const ConvolutionArgs& args) {
   ConvProblem problem{shape_of(x, args.weight, args.stride, border)};
   problem.mixed_a = args.mixed.a.size(1);
   problem.mixed_b = args.mixed.b.defined() ? args.mixed.b.size(1) : 0;
-  return kernels::cuda::gpu_runs_tiles() && !kernels::cuda::tilings(problem).empty();
+  return runs_in_tiles(problem);
 }
 
 #endif
@@ -200,10 +204,8 @@ bool has_fused_convolution(const at::TensorOptions& fields) {
 bool takes_framed(const Tensor& field, std::int64_t inputs, std::int64_t outputs) {
 #ifdef SLIFT_WITH_CUDNN
   return has_fused_convolution(field) && at::GradMode::is_enabled() &&
-         kernels::cuda::gpu_runs_tiles() &&
-         !kernels::cuda::tilings(framed_gradient({field.size(0), inputs, field.size(2),
-                                                  field.size(3), outputs, 3, 1, 1}))
-              .empty();
+         runs_in_tiles(framed_gradient(
+             {field.size(0), inputs, field.size(2), field.size(3), outputs, 3, 1, 1}));
 #else
   return static_cast<void>(field), static_cast<void>(inputs), static_cast<void>(outputs), false;
 #endif

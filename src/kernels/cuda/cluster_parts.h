@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "kernels/cuda/hopper.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/norm_cluster.h"
 #include "kernels/cuda/norm_parts.h"
@@ -118,84 +119,46 @@ __device__ void load_shared(const float* from, float (&to)[N]) {
 // block may end as soon as it has all it waits for. A block that is alone just stores them.
 class Inbox {
  public:
-  // `arrived` is in shared memory, the barrier.
-  __device__ Inbox(std::uint64_t& arrived, int blocks) : arrived_(&arrived), alone_(blocks == 1) {}
+  // `arrived` is in shared memory.
+  __device__ Inbox(Barrier& arrived, int blocks) : arrived_(arrived), alone_(blocks == 1) {}
 
-  // By all threads, at the start; `bytes` will come. Nobody waits. Here and in meet() the threads
-  // of a warp may have diverged, so that the barrier is not the `aligned` one.
+  // By all threads, at the start; `bytes` will come. Nobody waits.
   __device__ void open(unsigned bytes) const {
     if (alone_) return;
     if (threadIdx.x == 0) {
-      asm volatile(
-          "mbarrier.init.shared::cta.b64 [%0], 1;\n"
-          "fence.mbarrier_init.release.cluster;\n"
-          "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(address(arrived_)),
-          "r"(bytes)
-          : "memory");
+      arrived_.init(1);
+      publish_barriers();
+      arrived_.arrive_and_expect(bytes);
     }
-    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+    arrive_at_cluster();
   }
 
   // By all threads, before the first send(): waits until all blocks have opened theirs.
   __device__ void meet() const {
-    if (!alone_) asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+    if (!alone_) wait_for_cluster();
   }
 
-  // Stores `value` in block `rank` where `to` is in this one.
-  __device__ void send(float2 value, float2* to, int rank) const {
+  // Stores `value`, a float2 or float4, in block `rank` where `to` is in this one.
+  template <typename Numbers>
+  __device__ void send(Numbers value, Numbers* to, int rank) const {
     if (alone_) {
       *to = value;
-      return;
+    } else {
+      send_to_block(static_cast<unsigned>(rank), shared_address(to), arrived_, value);
     }
-    asm volatile(
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%2, %3}, [%1];" ::"r"(
-            address_in(rank, to)),
-        "r"(address_in(rank, arrived_)), "f"(value.x), "f"(value.y)
-        : "memory");
-  }
-  __device__ void send(float4 value, float4* to, int rank) const {
-    if (alone_) {
-      *to = value;
-      return;
-    }
-    asm volatile(
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, "
-        "[%1];" ::"r"(address_in(rank, to)),
-        "r"(address_in(rank, arrived_)), "f"(value.x), "f"(value.y), "f"(value.z), "f"(value.w)
-        : "memory");
   }
 
   // By all threads: waits until all bytes have come.
   __device__ void await() const {
     if (alone_) {
       __syncthreads();
-      return;
-    }
-    unsigned done = 0;
-    while (done == 0) {
-      asm volatile(
-          "{\n"
-          ".reg .pred done;\n"
-          "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], 0;\n"
-          "selp.u32 %0, 1, 0, done;\n"
-          "}"
-          : "=r"(done)
-          : "r"(address(arrived_))
-          : "memory");
+    } else {
+      arrived_.wait_for_cluster(0);
     }
   }
 
  private:
-  static __device__ unsigned address(const void* shared) {
-    return static_cast<unsigned>(__cvta_generic_to_shared(shared));
-  }
-  static __device__ unsigned address_in(int rank, const void* shared) {
-    unsigned there;
-    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address(shared)), "r"(rank));
-    return there;
-  }
-
-  std::uint64_t* arrived_;
+  Barrier& arrived_;
   bool alone_;
 };
 

@@ -117,9 +117,10 @@ __device__ inline void store_matrices(std::uint32_t address, const std::uint32_t
                : "memory");
 }
 
-// Each thread by itself: these need no converged warp.
+// Each thread by itself: these need no converged warp. Who waits knows that all have arrived, and
+// of what they wrote before, the barriers they have published.
 __device__ inline void arrive_at_cluster() {
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 __device__ inline void wait_for_cluster() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
@@ -129,18 +130,27 @@ __device__ inline unsigned rank_in_cluster() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
+// Where `address` of this block is in the block `rank`.
+__device__ inline std::uint32_t address_in_block(unsigned rank, std::uint32_t address) {
+  std::uint32_t there;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(address), "r"(rank));
+  return there;
+}
 // To the place `address` of this block in the block `rank`; `barrier` expects the bytes there.
+__device__ inline void send_to_block(unsigned rank, std::uint32_t address, const Barrier& barrier,
+                                     float2 v) {
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.f32 [%0], {%2, %3}, [%1];" ::"r"(
+          address_in_block(rank, address)),
+      "r"(address_in_block(rank, barrier.address())), "f"(v.x), "f"(v.y)
+      : "memory");
+}
 __device__ inline void send_to_block(unsigned rank, std::uint32_t address, const Barrier& barrier,
                                      float4 v) {
   asm volatile(
-      "{\n"
-      ".reg .b32 place, counter;\n"
-      "mapa.shared::cluster.u32 place, %0, %2;\n"
-      "mapa.shared::cluster.u32 counter, %1, %2;\n"
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [place], {%3, %4, %5, %6}, "
-      "[counter];\n"
-      "}\n" ::"r"(address),
-      "r"(barrier.address()), "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%2, %3, %4, %5}, "
+      "[%1];" ::"r"(address_in_block(rank, address)),
+      "r"(address_in_block(rank, barrier.address())), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w)
       : "memory");
 }
 

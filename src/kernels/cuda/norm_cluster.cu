@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kClusterThreads, forward_blocks_at_once(kBorde
   constexpr int N = kPackSize<T>, kHeld = held_packs(kBorder);
   extern __shared__ uint4 shared_memory[];
   __shared__ float2 thread_sums[kClusterThreads];  // of deviations and their squares, by group
-  __shared__ std::uint64_t arrived;
+  __shared__ Barrier arrived;
   const Inbox inbox(arrived, plan.blocks);
   inbox.open(static_cast<unsigned>(plan.groups * plan.blocks) * sizeof(float2));
   const NormShape& shape = in.shape;

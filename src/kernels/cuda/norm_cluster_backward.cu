@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
   constexpr int N = kPackSize<T>;
   extern __shared__ uint4 shared_memory[];
   __shared__ alignas(16) float thread_sums[N * kClusterThreads];
-  __shared__ std::uint64_t arrived;
+  __shared__ Barrier arrived;
   const Inbox inbox(arrived, plan.blocks);
   const NormShape& shape = in.shape;
   const Extent extent(shape);
