@@ -379,9 +379,18 @@ TEST_P(NormOnDevice, SourcesPassThrough) {
   EXPECT_EQ(y.b.data_ptr(), t.b.data_ptr());
   EXPECT_EQ(y.a.grad_fn(), y.out.grad_fn());  // so that autograd leaves the sum to the kernel
   EXPECT_EQ(y.b.grad_fn(), y.out.grad_fn());
+  EXPECT_EQ(y.again.data_ptr(), t.a.data_ptr());
+  EXPECT_EQ(y.again.grad_fn(), y.out.grad_fn());
   // A norm whose result is not used.
-  (2 * y.a).sum().backward();
-  EXPECT_TRUE(at::equal(t.a.grad(), at::full_like(t.a, 2)));
+  for (const auto& [once, again] : {std::pair{2, 0}, {0, 3}, {2, 3}}) {
+    t.a.mutable_grad() = Tensor();
+    const ops::Normed unused = apply(c, t);
+    Tensor loss = at::zeros({}, t.a.options());
+    if (once > 0) loss = loss + (once * unused.a).sum();
+    if (again > 0) loss = loss + (again * unused.again).sum();
+    loss.backward();
+    EXPECT_TRUE(at::equal(t.a.grad(), at::full_like(t.a, once + again))) << once << ", " << again;
+  }
   EXPECT_FALSE(t.b.grad().defined());
   EXPECT_FALSE(t.scale.grad().defined());
   NormCase single = c;
