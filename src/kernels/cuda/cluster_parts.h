@@ -122,20 +122,22 @@ class Inbox {
   // `arrived` is in shared memory.
   __device__ Inbox(Barrier& arrived, int blocks) : arrived_(arrived), alone_(blocks == 1) {}
 
-  // By all threads, at the start; `bytes` will come. Nobody waits.
-  __device__ void open(unsigned bytes) const {
+  // By all threads, at the start. Nobody waits.
+  __device__ void open() const {
     if (alone_) return;
     if (threadIdx.x == 0) {
       arrived_.init(1);
       publish_barriers();
-      arrived_.arrive_and_expect(bytes);
     }
     arrive_at_cluster();
   }
 
-  // By all threads, before the first send(): waits until all blocks have opened theirs.
-  __device__ void meet() const {
-    if (!alone_) wait_for_cluster();
+  // By all threads, before the first send(): waits until all blocks have opened theirs. `bytes`
+  // will come to this one, or are coming.
+  __device__ void meet(unsigned bytes) const {
+    if (alone_) return;
+    wait_for_cluster();
+    if (threadIdx.x == 0) arrived_.arrive_and_expect(bytes);
   }
 
   // Stores `value`, a float2 or float4, in block `rank` where `to` is in this one.

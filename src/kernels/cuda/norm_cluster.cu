@@ -21,7 +21,7 @@ __global__ void __launch_bounds__(kClusterThreads, forward_blocks_at_once(kBorde
   __shared__ float2 thread_sums[kClusterThreads];  // of deviations and their squares, by group
   __shared__ Barrier arrived;
   const Inbox inbox(arrived, plan.blocks);
-  inbox.open(static_cast<unsigned>(plan.groups * plan.blocks) * sizeof(float2));
+  inbox.open();
   const NormShape& shape = in.shape;
   const Extent extent(shape);
   const ClusterPlace<N, kHeld> place(shape, plan);
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kClusterThreads, forward_blocks_at_once(kBorde
         make_float2(sums[0] + sums[1], squares[0] + squares[1]);
   }
   __syncthreads();
-  inbox.meet();
+  inbox.meet(static_cast<unsigned>(plan.groups * plan.blocks) * sizeof(float2));
   const int lane = place.thread % 32;
   for (int g = place.thread / 32; g < plan.groups; g += kClusterThreads / 32) {
     const float2 sum = sum_by_warp(thread_sums + g * group_threads, group_threads);

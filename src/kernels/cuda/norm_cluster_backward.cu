@@ -56,14 +56,10 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
   __shared__ alignas(16) float thread_sums[N * kClusterThreads];
   __shared__ Barrier arrived;
   const Inbox inbox(arrived, plan.blocks);
+  inbox.open();
   const NormShape& shape = in.shape;
   const Extent extent(shape);
   const ClusterPlace<N, 0> place(shape, plan);
-  // Each block closes its share of the channels: every blocks-th, from `rank` on.
-  const int own_channels = (plan.channels - place.rank + plan.blocks - 1) / plan.blocks;
-  inbox.open(static_cast<unsigned>(plan.blocks) *
-             (static_cast<unsigned>(plan.groups) * sizeof(float2) +
-              static_cast<unsigned>(own_channels) * sizeof(float4)));
   const int channels = static_cast<int>(shape.channels());
   const Column<const T> x = column(shape, in.a, in.b, place.sample, place.channel);
   const T* const grad_y =
@@ -175,7 +171,11 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
 
   // dloss/dh is half of dloss/ds; see close_sums() of the CPU's kernel. Slopes have that half and
   // one factor rstd.
-  inbox.meet();
+  // Each block closes its share of the channels: every blocks-th, from `rank` on.
+  const int own_channels = (plan.channels - place.rank + plan.blocks - 1) / plan.blocks;
+  inbox.meet(static_cast<unsigned>(plan.blocks) *
+             (static_cast<unsigned>(plan.groups) * sizeof(float2) +
+              static_cast<unsigned>(own_channels) * sizeof(float4)));
   if (place.thread < plan.channels) {
     const int c = place.thread;
     channel_parts[c] = make_float2(weight * block_sums[0], weight * block_sums[1]);

@@ -92,7 +92,7 @@ struct TileBarriers {
   Barrier joined;     // the other block's sums have come
 
   // By all threads, several of which share the work; before a barrier of all.
-  __device__ void init(unsigned finishing_warps, unsigned joined_bytes) {
+  __device__ void init(unsigned finishing_warps) {
     const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (warp == 0 && lane < kMostWeightStages) {
       weight_full[lane].init(1);
@@ -105,7 +105,6 @@ struct TileBarriers {
       staged[0].init(finishing_warps);
       staged[1].init(finishing_warps);
       joined.init(1);
-      joined.arrive_and_expect(joined_bytes);
     } else {
       return;
     }
@@ -252,6 +251,7 @@ struct TileBlock {
   __device__ void store() const {
     prefetch(maps.out);
     if (work.residual) prefetch(maps.residual);
+    if constexpr (kSplit > 1) barriers.joined.arrive_and_expect(kPartBytes);
     begin_after_previous();
     unsigned phase = 0;
     for_each_unit([&](const Place& at) {
@@ -341,7 +341,6 @@ struct TileBlock {
     const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
     float* const mine = &sums[0][0];
     if (group != rank) {
-      wait_for_cluster();  // the other has begun
       const std::uint32_t to = shared_address(parts) + thread * static_cast<int>(sizeof(float4));
 #pragma unroll
       for (int i = 0; i < kSubtiles * kSums; i += 4) {

@@ -15,9 +15,13 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   extern __shared__ __align__(1024) unsigned char tile_memory[];
   __shared__ TileBarriers barriers;
   const TileBlock<kRows, kOutputs, kSplit, kBackward> block(maps, work, barriers, tile_memory);
-  barriers.init(kMultiplyWarps / kSplit, (kSplit - 1) * block.kPartBytes);
-  __syncthreads();
-  if (kSplit > 1) arrive_at_cluster();
+  barriers.init(kMultiplyWarps / kSplit);
+  if (kSplit == 1) {
+    __syncthreads();
+  } else {  // and both blocks have begun
+    arrive_at_cluster();
+    wait_for_cluster();
+  }
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const bool first_lane = threadIdx.x % 32 == 0;
   if (warp < kMultiplyWarps) block.multiply_all();
