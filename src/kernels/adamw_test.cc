@@ -83,11 +83,12 @@ class AdamW : public testing::TestWithParam<at::Device> {
     }
     return state;
   }
+  static Tensor gradient(int t, std::size_t i) {
+    return normals(100 * static_cast<std::uint64_t>(t) + i, kShapes[i]);
+  }
   static std::vector<Tensor> gradients(int t) {
     std::vector<Tensor> grads;
-    for (std::size_t i = 0; i < kShapes.size(); ++i) {
-      grads.push_back(placed(normals(100 * static_cast<std::uint64_t>(t) + i, kShapes[i]), i + 1));
-    }
+    for (std::size_t i = 0; i < kShapes.size(); ++i) grads.push_back(placed(gradient(t, i), i + 1));
     return grads;
   }
   static void step(const Tensor& numbers, const std::vector<Tensor>& grads,
@@ -145,7 +146,9 @@ TEST_P(AdamW, AgreesWithFloat64) {
   std::vector<double> scales;
   for (int t = 1; t <= kSteps; ++t) {
     double squares = 0;
-    for (const Tensor& g : gradients(t)) squares += g.to(at::kDouble).square().sum().item<double>();
+    for (std::size_t i = 0; i < kShapes.size(); ++i) {
+      squares += gradient(t, i).to(at::kDouble).square().sum().item<double>();
+    }
     scales.push_back(s.clip / std::sqrt(squares));
     EXPECT_LT(scales.back(), 0.2);
   }
@@ -153,8 +156,7 @@ TEST_P(AdamW, AgreesWithFloat64) {
     Tensor p = start.params[i].cpu().to(at::kDouble), ema = p.clone();
     Tensor m = at::zeros_like(p), v = at::zeros_like(p);
     for (int t = 1; t <= kSteps; ++t) {
-      const Tensor g =
-          gradients(t)[i].cpu().to(at::kDouble) * scales[static_cast<std::size_t>(t - 1)];
+      const Tensor g = gradient(t, i).to(at::kDouble) * scales[static_cast<std::size_t>(t - 1)];
       p = p * (1 - s.lr * s.weight_decay);
       m = s.beta1 * m + (1 - s.beta1) * g;
       v = s.beta2 * v + (1 - s.beta2) * g * g;

@@ -139,18 +139,22 @@ struct Outcome {
   Tensor out, mean, rstd;  // out [batch, out_height, out_width, C]
 };
 
+// Normal numbers with that mean and deviation. Drawn, as results are compared, on the CPU: under a
+// sanitizer every kernel of LibTorch's would take its time, too.
+Tensor drawn(at::IntArrayRef shape, double mean, double deviation, at::ScalarType type) {
+  return (mean + deviation * at::randn(shape)).to(at::kCUDA, type);
+}
+
 struct Sources {
   explicit Sources(const NormShape& shape, at::ScalarType type) {
     at::manual_seed(3);
-    const auto field = at::TensorOptions().device(at::kCUDA).dtype(type);
-    const auto number = field.dtype(at::kFloat);
-    a = at::randn({shape.batch, shape.cells(), shape.channels_a}, field) + 0.5;
-    b = at::randn({shape.batch, shape.cells(), shape.channels_b}, field) - 0.5;
-    bias = at::randn({shape.channels()}, number);
-    scale = 1 + 0.3 * at::randn({shape.channels()}, number);
-    shift = 0.3 * at::randn({shape.channels()}, number);
+    a = drawn({shape.batch, shape.cells(), shape.channels_a}, 0.5, 1, type);
+    b = drawn({shape.batch, shape.cells(), shape.channels_b}, -0.5, 1, type);
+    bias = drawn({shape.channels()}, 0, 1, at::kFloat);
+    scale = drawn({shape.channels()}, 1, 0.3, at::kFloat);
+    shift = drawn({shape.channels()}, 0, 0.3, at::kFloat);
     // Part of a wider matrix, as those of a network's blocks.
-    film = 0.3 * at::randn({shape.batch, 2 * shape.channels() + 32}, number);
+    film = drawn({shape.batch, 2 * shape.channels() + 32}, 0, 0.3, at::kFloat);
     film = film.narrow(1, 16, 2 * shape.channels());
   }
   template <typename T>
@@ -186,8 +190,10 @@ Outcome run_form(NormForm form, const NormShape& shape, const Sources& s, at::Sc
 }
 
 bool close(const Tensor& x, const Tensor& y, double relative, double absolute) {
-  return at::allclose(x.to(at::kDouble), y.to(at::kDouble), relative, absolute);
+  return at::allclose(x.to(at::kCPU, at::kDouble), y.to(at::kCPU, at::kDouble), relative, absolute);
 }
+
+bool same_bits(const Tensor& x, const Tensor& y) { return at::equal(x.cpu(), y.cpu()); }
 
 template <typename T>
 void expect_equal_forms(const NormShape& shape, at::ScalarType type, double relative) {
@@ -200,7 +206,7 @@ void expect_equal_forms(const NormShape& shape, at::ScalarType type, double rela
   EXPECT_TRUE(close(cluster.out, passes.out, relative, 2e-5)) << what;
   EXPECT_TRUE(close(cluster.mean, passes.mean, 1e-6, 1e-6)) << what;
   EXPECT_TRUE(close(cluster.rstd, passes.rstd, 1e-6, 0)) << what;
-  EXPECT_TRUE(at::equal(run_form<T, T>(NormForm::kCluster, shape, s, type).out, cluster.out))
+  EXPECT_TRUE(same_bits(run_form<T, T>(NormForm::kCluster, shape, s, type).out, cluster.out))
       << what;
   // Whatever the other samples are.
   Sources changed = s;
@@ -209,7 +215,7 @@ void expect_equal_forms(const NormShape& shape, at::ScalarType type, double rela
     p->narrow(0, 0, shape.batch - 1).mul_(3);
   }
   const Tensor last = run_form<T, T>(NormForm::kCluster, shape, changed, type).out;
-  EXPECT_TRUE(at::equal(last[shape.batch - 1], cluster.out[shape.batch - 1])) << what;
+  EXPECT_TRUE(same_bits(last[shape.batch - 1], cluster.out[shape.batch - 1])) << what;
 }
 
 class NormClusterOfShape : public testing::TestWithParam<NormShape> {};
@@ -263,8 +269,11 @@ void expect_equal_gradients(const NormShape& shape, at::ScalarType type, unsigne
                             double field_error, double parameter_error) {
   Sources s(shape, type);
   // With a mean, so that the parts that the statistics bring are as large as the others.
-  Arriving from{at::randn({shape.batch, shape.out_cells(), shape.channels()}, s.a.options()) + 1,
-                at::randn_like(s.a), at::randn_like(s.b), at::randn_like(s.a)};
+  const auto arrival = [&](at::IntArrayRef sizes, double mean = 0) {
+    return drawn(sizes, mean, 1, type);
+  };
+  Arriving from{arrival({shape.batch, shape.out_cells(), shape.channels()}, 1),
+                arrival(s.a.sizes()), arrival(s.b.sizes()), arrival(s.a.sizes())};
   Tensor* const options[] = {&s.bias, &s.film, &from.a, &from.b, &from.again};
   for (unsigned i = 0; i < std::size(options); ++i) {
     if ((given >> i & 1) == 0) *options[i] = at::empty({0}, options[i]->options());
@@ -278,12 +287,13 @@ void expect_equal_gradients(const NormShape& shape, at::ScalarType type, unsigne
         fmt::format("gradient {}, {} x {} x {}, {} + {} channels, {} groups, border {}, given {}",
                     i, shape.batch, shape.height, shape.width, shape.channels_a, shape.channels_b,
                     shape.groups, shape.border, given);
-    const Tensor want = passes[i].to(at::kDouble), got = cluster[i].to(at::kDouble);
+    const Tensor want = passes[i].to(at::kCPU, at::kDouble);
+    const Tensor got = cluster[i].to(at::kCPU, at::kDouble);
     const double scale = want.abs().max().item<double>();
     EXPECT_LE((got - want).abs().max().item<double>(),
               scale * (i < 2 ? field_error : parameter_error))
         << what;
-    EXPECT_TRUE(at::equal(again[i], cluster[i])) << what;
+    EXPECT_TRUE(same_bits(again[i], cluster[i])) << what;
   }
 }
 

