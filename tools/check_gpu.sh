@@ -94,17 +94,21 @@ if wanted sanitizers; then
   # sanitize AT_ONCE GTEST_FILTER OPTION...
   sanitize() {
     seq 0 $((GTEST_TOTAL_SHARDS - 1)) | xargs -P "$1" -I SHARE env GTEST_SHARD_INDEX=SHARE \
-      compute-sanitizer "${@:3}" --error-exitcode 1 "$build/src/kernels/kernels_tests" \
-      --gtest_brief=1 --gtest_filter="$2"
+      compute-sanitizer "${@:3}" "$build/src/kernels/kernels_tests" --gtest_brief=1 \
+      --gtest_filter="$2"
+  }
+  # Of all kernels: told to leave some alone, this tool breaks them. It finds a hazard in one of
+  # cuBLAS's, so that only those that name ours count. It has threads of its own.
+  racecheck() {
+    sanitize "$((($(nproc) + 2) / 3))" '*' --tool racecheck --racecheck-num-workers 2 \
+      --print-limit 10000 | tee "$work/races" && ! grep -q "access at .*slift" "$work/races"
   }
   # Every tensor gets memory of its own, so that none hides behind another; this cannot be recorded.
   export PYTORCH_NO_CUDA_MEMORY_CACHING=1
   report "kernels under memcheck" sanitize "$(nproc)" '-*Recorded*' --tool memcheck \
-    --kernel-name kernel_substring=slift
+    --kernel-name kernel_substring=slift --error-exitcode 1
   unset PYTORCH_NO_CUDA_MEMORY_CACHING
-  # Of all kernels: told to leave some alone, this tool breaks them. It has threads of its own.
-  report "kernels under racecheck" sanitize "$((($(nproc) + 2) / 3))" '*' --tool racecheck \
-    --racecheck-num-workers 2
+  report "kernels under racecheck" racecheck
   unset GTEST_TOTAL_SHARDS
 fi
 
