@@ -55,6 +55,29 @@ TEST(Fp8, RoundsToTheNearestAndHalfwayToTheEven) {
   }
 }
 
+// Of a smooth field a convolution sees the sums over the cells of its kernel.
+TEST(Fp8, RoundedWeightsKeepTheirSumsOverCells) {
+  for (const at::Device& device : test_devices()) {
+    const Tensor weight = fp8_noise({48, 32, 3, 3}, 3).contiguous(kPackedFields).to(device);
+    const double gain = 16;
+    const Tensor bits = ops::weight_to_fp8(weight, gain);
+    EXPECT_EQ(bits.sizes(), weight.sizes());
+    EXPECT_TRUE(bits.is_contiguous(kPackedFields));
+    const auto errors = [&](const Tensor& rounded) {
+      const Tensor off = ops::from_fp8(rounded, gain) - weight;
+      return std::pair{off.std().item<double>(), off.sum({2, 3}).std().item<double>()};
+    };
+    const auto [of_cells, of_sums] = errors(bits);
+    const auto [plain_of_cells, plain_of_sums] = errors(ops::to_fp8(weight, gain));
+    EXPECT_NEAR(plain_of_sums, 3 * plain_of_cells, 0.1 * plain_of_sums) << "independent of others";
+    EXPECT_LT(of_sums, 0.5 * plain_of_sums) << device;
+    EXPECT_LT(of_cells, 1.3 * plain_of_cells) << device;
+    // Numbers of e4m3 stay what they are.
+    const Tensor exact = ops::from_fp8(bits, gain);
+    EXPECT_TRUE(at::equal(ops::from_fp8(ops::weight_to_fp8(exact, gain), gain), exact)) << device;
+  }
+}
+
 TEST(Fp8, KeepsTheLayout) {
   const Tensor x = fp8_noise({2, 16, 3, 5}, 0).contiguous(kPackedFields);
   const Tensor bits = ops::to_fp8(x, 8), back = ops::from_fp8(bits, 8);

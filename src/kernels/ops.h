@@ -138,6 +138,10 @@ void push_state(const Tensor& window, const Tensor& net, const Tensor& offset, c
 // two, so that it loses no bits and small changes of `largest` rarely change it.
 double fp8_gain(double largest);
 Tensor to_fp8(const Tensor& x, double gain);
+// The same of a convolution's weight [outputs, inputs, k, k], but that most of a cell's error is
+// made up for by the next cell, which is rounded after it: in a smooth field both meet nearly the
+// same numbers.
+Tensor weight_to_fp8(const Tensor& weight, double gain);
 Tensor from_fp8(const Tensor& bits, double gain);  // float32
 
 // norm_activation(args).out in e4m3, channels-last. Our kernel for bfloat16 on CUDA, elsewhere the

@@ -173,7 +173,7 @@ void Convolution::renew_copies(at::ScalarType type) {
   if (input_gain_ > 0) {
     const Tensor& weight = weight_->parameter;
     const double gain = ops::fp8_gain(weight.abs().max().item<double>());
-    fp8_weight_ = ops::to_fp8(weight, gain).contiguous(at::MemoryFormat::ChannelsLast);
+    fp8_weight_ = ops::weight_to_fp8(weight, gain).contiguous(at::MemoryFormat::ChannelsLast);
     fp8_scale_ = at::full({1}, 1 / (input_gain_ * gain), weight.options());
   }
 }
