@@ -303,7 +303,7 @@ TEST_P(NormClusterOfShape, BackwardFormsAgreeAndRepeatTheirBits) {
   constexpr std::int64_t kMany = 1 << 19;  // numbers; sanitizers take long for those
   const bool large = shape.batch * shape.cells() * shape.channels() > kMany;
   for (const unsigned given :
-       large ? std::vector{0u, 31u} : std::vector{0u, 1u, 2u, 7u, 16u, 31u}) {
+       large ? std::vector{0u, 31u} : std::vector{0u, 1u, 2u, 7u, 11u, 16u, 31u}) {
     for (const bool border : {false, true}) {
       shape.border = border;
       // Both round the result, and the cluster dloss/ds on the way.

@@ -169,13 +169,13 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
     close_block(place, plan.channels, sums, thread_sums, block_sums);
   }
 
-  // dloss/dh is half of dloss/ds; see close_sums() of the CPU's kernel. Slopes have that half and
-  // one factor rstd.
   // Each block closes its share of the channels: every blocks-th, from `rank` on.
   const int own_channels = (plan.channels - place.rank + plan.blocks - 1) / plan.blocks;
   inbox.meet(static_cast<unsigned>(plan.blocks) *
              (static_cast<unsigned>(plan.groups) * sizeof(float2) +
               static_cast<unsigned>(own_channels) * sizeof(float4)));
+  // dloss/dh is half of dloss/ds; see close_sums() of the CPU's kernel. Slopes have that half and
+  // one factor rstd.
   if (place.thread < plan.channels) {
     const int c = place.thread;
     channel_parts[c] = make_float2(weight * block_sums[0], weight * block_sums[1]);
