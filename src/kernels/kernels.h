@@ -249,9 +249,9 @@ void draw_labels(const LabelArgs& args, void* stream);
 void squared_distances(const DistanceArgs& args, void* stream);
 
 // Two reads of the fields and three or four launches, or one of each where a few groups of a sample
-// fit into the shared memory of a cluster of blocks (cuda/norm_cluster.h); kAuto takes what fits,
-// and kCluster throws std::invalid_argument where it does not. They differ by roundings.
-enum class NormForm { kAuto, kPasses, kCluster };
+// fit into the shared memory of a cluster of blocks (cuda/norm_cluster.h), which kAuto takes. They
+// differ by roundings.
+enum class NormForm { kAuto, kPasses };
 
 // The same for all groups of all samples. `workspace` is norm_workspace_size() floats, aligned to
 // 16 bytes, that hold nothing before or after. A sample's bits do not depend on the other

@@ -7,8 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <stdexcept>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "kernels/kernel_choice.h"
@@ -23,14 +24,44 @@ using kernels::cuda::plan_cluster_backward;
 
 constexpr int kBytesOfBFloat16 = 2, kBytesOfFloat = 4;
 
-// Of the UNet's levels and of others that fit: groups of one pack, packs that do not divide a
-// block, sources that meet within a group, fields that are all edge, long and narrow ones.
-std::vector<NormShape> fitting_shapes() {
-  return {{2, 128, 128, 128, 0, 8}, {1, 128, 128, 128, 128, 8}, {2, 64, 64, 256, 0, 8},
-          {2, 32, 32, 512, 512, 8}, {2, 16, 16, 256, 128, 8},   {3, 33, 17, 24, 40, 8},
-          {2, 9, 7, 64, 0, 8},      {2, 1, 5, 40, 24, 4},       {2, 1, 1, 72, 0, 3},
-          {70, 16, 16, 128, 0, 8},  {2, 7, 1, 16, 8, 3},        {2, 2, 9, 24, 8, 2},
-          {1, 5, 300, 32, 0, 4},    {2, 100, 3, 512, 0, 2}};
+// A shape, and the one whose plan it is run with: as many samples, and as many times its groups. A
+// cluster then does what it does in a network, of which a sanitizer could not see all.
+struct ClusterCase {
+  NormShape shape;
+  std::int64_t batch = 0, times_groups = 1;  // of the other; 0: the same batch
+
+  NormShape planned() const {
+    NormShape other = shape;
+    if (batch > 0) other.batch = batch;
+    other.channels_a *= times_groups;
+    other.channels_b *= times_groups;
+    other.groups *= times_groups;
+    return other;
+  }
+};
+
+// Of a rollout's and a training's levels, large batches and single samples; and others that fit:
+// groups of one pack, packs that do not divide a block, sources that meet within a group, fields
+// that are all edge, long and narrow ones.
+std::vector<ClusterCase> fitting_cases() {
+  return {{{1, 128, 128, 32, 0, 2}, 64, 4},
+          {{1, 128, 128, 16, 16, 1}, 1, 8},
+          {{2, 64, 64, 64, 0, 2}, 64, 4},
+          {{1, 64, 64, 32, 0, 1}, 1, 8},
+          {{2, 64, 64, 64, 0, 4}, 64, 2},
+          {{2, 32, 32, 128, 128, 2}, 64, 4},
+          {{2, 32, 32, 64, 0, 4}, 64, 2},
+          {{2, 16, 16, 128, 128, 2}, 64, 4},
+          {{2, 16, 16, 256, 128, 8}},
+          {{3, 33, 17, 24, 40, 8}},
+          {{2, 9, 7, 64, 0, 8}},
+          {{2, 1, 5, 40, 24, 4}},
+          {{2, 1, 1, 72, 0, 3}},
+          {{70, 8, 8, 128, 0, 8}},
+          {{2, 7, 1, 16, 8, 3}},
+          {{2, 2, 9, 24, 8, 2}},
+          {{1, 5, 300, 32, 0, 4}},
+          {{2, 100, 3, 512, 0, 2}}};
 }
 
 // Three or four blocks of 256 threads share the 228 KiB of a multiprocessor, 1 KiB each of which
@@ -63,7 +94,8 @@ void expect_fits(const NormShape& shape, const std::optional<ClusterPlan>& plan,
 }
 
 TEST(NormCluster, PlansCoverTheSampleAndFitTheDevice) {
-  for (NormShape shape : fitting_shapes()) {
+  for (const ClusterCase& c : fitting_cases()) {
+    NormShape shape = c.planned();
     for (const bool border : {false, true}) {
       shape.border = border;
       expect_fits(shape, plan_cluster(shape, kBytesOfBFloat16), 1, border ? 0 : 4, 12, 0);
@@ -134,6 +166,7 @@ TEST(NormCluster, ShapesThatDoNotFitHaveNoPlan) {
 #ifdef SLIFT_WITH_CUDA
 
 using kernels::cuda::NormForm;
+using Way = std::variant<NormForm, ClusterPlan>;  // a plan: in clusters, in this one
 
 struct Outcome {
   Tensor out, mean, rstd;  // out [batch, out_height, out_width, C]
@@ -174,8 +207,8 @@ struct Sources {
 
 // T and Out are the kernels' types, `type` LibTorch's name of Out.
 template <typename T, typename Out>
-Outcome run_form(NormForm form, const NormShape& shape, const Sources& s, at::ScalarType type,
-                 float gain = 1) {
+Outcome run(const Way& way, const NormShape& shape, const Sources& s, at::ScalarType type,
+            float gain = 1) {
   const auto number = s.scale.options();
   const Outcome y{at::empty({shape.batch, shape.out_height(), shape.out_width(), shape.channels()},
                             number.dtype(type)),
@@ -184,8 +217,12 @@ Outcome run_form(NormForm form, const NormShape& shape, const Sources& s, at::Sc
   const Tensor workspace = at::empty({kernels::cuda::norm_workspace_size(shape)}, number);
   const kernels::NormOutputs<Out> out{ops::data_of<Out>(y.out), ops::data_of<float>(y.mean),
                                       ops::data_of<float>(y.rstd), gain};
-  kernels::cuda::norm_activation(s.inputs<T>(shape), out, ops::data_of<float>(workspace),
-                                 ops::current_stream(), form);
+  if (const auto* plan = std::get_if<ClusterPlan>(&way)) {
+    kernels::cuda::norm_in_clusters(s.inputs<T>(shape), out, *plan, ops::current_stream());
+  } else {
+    kernels::cuda::norm_activation(s.inputs<T>(shape), out, ops::data_of<float>(workspace),
+                                   ops::current_stream(), std::get<NormForm>(way));
+  }
   return y;
 }
 
@@ -195,40 +232,49 @@ bool close(const Tensor& x, const Tensor& y, double relative, double absolute) {
 
 bool same_bits(const Tensor& x, const Tensor& y) { return at::equal(x.cpu(), y.cpu()); }
 
+std::string describe(const NormShape& shape) {
+  return fmt::format("{} x {} x {}, {} + {} channels, {} groups, border {}", shape.batch,
+                     shape.height, shape.width, shape.channels_a, shape.channels_b, shape.groups,
+                     shape.border);
+}
+
+// How to run a case once more: as it is run where nothing else is asked for, if that is the same.
+Way again(const ClusterCase& c, const ClusterPlan& plan) {
+  return c.batch == 0 ? Way(NormForm::kAuto) : Way(plan);
+}
+
 template <typename T>
-void expect_equal_forms(const NormShape& shape, at::ScalarType type, double relative) {
+void expect_equal_forms(const ClusterCase& c, at::ScalarType type, double relative) {
+  const auto plan = plan_cluster(c.planned(), sizeof(T));
+  if (!plan) return;
+  const NormShape& shape = c.shape;
   const Sources s(shape, type);
-  const Outcome passes = run_form<T, T>(NormForm::kPasses, shape, s, type);
-  const Outcome cluster = run_form<T, T>(NormForm::kCluster, shape, s, type);
-  const std::string what =
-      fmt::format("{} x {} x {}, {} + {} channels, {} groups, border {}", shape.batch, shape.height,
-                  shape.width, shape.channels_a, shape.channels_b, shape.groups, shape.border);
+  const Outcome passes = run<T, T>(NormForm::kPasses, shape, s, type);
+  const Outcome cluster = run<T, T>(*plan, shape, s, type);
+  const std::string what = describe(shape);
   EXPECT_TRUE(close(cluster.out, passes.out, relative, 2e-5)) << what;
   EXPECT_TRUE(close(cluster.mean, passes.mean, 1e-6, 1e-6)) << what;
   EXPECT_TRUE(close(cluster.rstd, passes.rstd, 1e-6, 0)) << what;
-  EXPECT_TRUE(same_bits(run_form<T, T>(NormForm::kCluster, shape, s, type).out, cluster.out))
-      << what;
+  EXPECT_TRUE(same_bits(run<T, T>(again(c, *plan), shape, s, type).out, cluster.out)) << what;
   // Whatever the other samples are.
   Sources changed = s;
   for (Tensor* p : {&changed.a, &changed.b, &changed.film}) {
     *p = p->clone();
     p->narrow(0, 0, shape.batch - 1).mul_(3);
   }
-  const Tensor last = run_form<T, T>(NormForm::kCluster, shape, changed, type).out;
+  const Tensor last = run<T, T>(*plan, shape, changed, type).out;
   EXPECT_TRUE(same_bits(last[shape.batch - 1], cluster.out[shape.batch - 1])) << what;
 }
 
-class NormClusterOfShape : public testing::TestWithParam<NormShape> {};
+class NormClusterCase : public testing::TestWithParam<ClusterCase> {};
 
-TEST_P(NormClusterOfShape, FormsAgreeAndRepeatTheirBits) {
+TEST_P(NormClusterCase, FormsAgreeAndRepeatTheirBits) {
   if (!torch::cuda::is_available()) return;
-  NormShape shape = GetParam();
+  ClusterCase c = GetParam();
   for (const bool border : {false, true}) {
-    shape.border = border;
-    expect_equal_forms<kernels::BFloat16>(shape, at::kBFloat16, 8e-3);  // one rounding
-    if (plan_cluster(shape, kBytesOfFloat)) {
-      expect_equal_forms<float>(shape, at::kFloat, 1e-5);
-    }
+    c.shape.border = border;
+    expect_equal_forms<kernels::BFloat16>(c, at::kBFloat16, 8e-3);  // one rounding
+    expect_equal_forms<float>(c, at::kFloat, 1e-5);
   }
 }
 
@@ -239,10 +285,10 @@ struct Arriving {
 
 using Gradients = std::vector<Tensor>;  // of a, b, bias, scale, shift, film
 
+// `y` is what forward gave.
 template <typename T>
-Gradients run_backward_form(NormForm form, const NormShape& shape, const Sources& s,
-                            const Arriving& from) {
-  const Outcome y = run_form<T, T>(NormForm::kPasses, shape, s, s.a.scalar_type());
+Gradients run_backward(const Way& way, const NormShape& shape, const Sources& s, const Outcome& y,
+                       const Arriving& from) {
   const auto rows = [&](const Tensor& parameter) {  // of one sample each
     return at::empty({parameter.numel() > 0 ? shape.batch : 0, shape.channels()},
                      s.scale.options());
@@ -252,21 +298,31 @@ Gradients run_backward_form(NormForm form, const NormShape& shape, const Sources
                     rows(s.shift),       at::empty(s.film.sizes(), s.film.options())};
   const Tensor workspace =
       at::empty({kernels::cuda::norm_workspace_size(shape)}, s.scale.options());
-  kernels::cuda::norm_activation_backward<T>(
-      s.inputs<T>(shape), ops::data_of<float>(y.mean), ops::data_of<float>(y.rstd),
-      {ops::data_of<T>(from.out), ops::data_of<T>(from.a), ops::data_of<T>(from.b),
-       ops::data_of<T>(from.again)},
-      {ops::data_of<T>(g[0]), ops::data_of<T>(g[1]), ops::data_of<float>(g[2]),
-       ops::data_of<float>(g[3]), ops::data_of<float>(g[4]), ops::data_of<float>(g[5])},
-      ops::data_of<float>(workspace), ops::current_stream(), form);
+  const float *const mean = ops::data_of<float>(y.mean), *const rstd = ops::data_of<float>(y.rstd);
+  const kernels::NormArrivals<T> arrivals{ops::data_of<T>(from.out), ops::data_of<T>(from.a),
+                                          ops::data_of<T>(from.b), ops::data_of<T>(from.again)};
+  const kernels::NormGradients<T> grad{ops::data_of<T>(g[0]),     ops::data_of<T>(g[1]),
+                                       ops::data_of<float>(g[2]), ops::data_of<float>(g[3]),
+                                       ops::data_of<float>(g[4]), ops::data_of<float>(g[5])};
+  if (const auto* plan = std::get_if<ClusterPlan>(&way)) {
+    kernels::cuda::norm_backward_in_clusters<T>(s.inputs<T>(shape), mean, rstd, arrivals, grad,
+                                                *plan, ops::current_stream());
+  } else {
+    kernels::cuda::norm_activation_backward<T>(s.inputs<T>(shape), mean, rstd, arrivals, grad,
+                                               ops::data_of<float>(workspace),
+                                               ops::current_stream(), std::get<NormForm>(way));
+  }
   return g;
 }
 
 // `given` chooses what there is: bit 0 bias, 1 film, 2 to 4 what arrives at a, at b and at a once
 // more. Errors are in units of the largest gradient, of the fields and of the parameters.
 template <typename T>
-void expect_equal_gradients(const NormShape& shape, at::ScalarType type, unsigned given,
+void expect_equal_gradients(const ClusterCase& c, at::ScalarType type, unsigned given,
                             double field_error, double parameter_error) {
+  const auto plan = plan_cluster_backward(c.planned(), sizeof(T));
+  if (!plan) return;
+  const NormShape& shape = c.shape;
   Sources s(shape, type);
   // With a mean, so that the parts that the statistics bring are as large as the others.
   const auto arrival = [&](at::IntArrayRef sizes, double mean = 0) {
@@ -278,68 +334,69 @@ void expect_equal_gradients(const NormShape& shape, at::ScalarType type, unsigne
   for (unsigned i = 0; i < std::size(options); ++i) {
     if ((given >> i & 1) == 0) *options[i] = at::empty({0}, options[i]->options());
   }
-  const Gradients passes = run_backward_form<T>(NormForm::kPasses, shape, s, from);
-  const Gradients cluster = run_backward_form<T>(NormForm::kCluster, shape, s, from);
-  const Gradients again = run_backward_form<T>(NormForm::kAuto, shape, s, from);
+  const Outcome y = run<T, T>(NormForm::kPasses, shape, s, type);
+  const Gradients passes = run_backward<T>(NormForm::kPasses, shape, s, y, from);
+  const Gradients cluster = run_backward<T>(*plan, shape, s, y, from);
+  const Gradients repeated = run_backward<T>(again(c, *plan), shape, s, y, from);
   for (std::size_t i = 0; i < passes.size(); ++i) {
     if (passes[i].numel() == 0) continue;
-    const std::string what =
-        fmt::format("gradient {}, {} x {} x {}, {} + {} channels, {} groups, border {}, given {}",
-                    i, shape.batch, shape.height, shape.width, shape.channels_a, shape.channels_b,
-                    shape.groups, shape.border, given);
+    const std::string what = fmt::format("gradient {}, {}, given {}", i, describe(shape), given);
     const Tensor want = passes[i].to(at::kCPU, at::kDouble);
     const Tensor got = cluster[i].to(at::kCPU, at::kDouble);
     const double scale = want.abs().max().item<double>();
     EXPECT_LE((got - want).abs().max().item<double>(),
               scale * (i < 2 ? field_error : parameter_error))
         << what;
-    EXPECT_TRUE(same_bits(again[i], cluster[i])) << what;
+    EXPECT_TRUE(same_bits(repeated[i], cluster[i])) << what;
   }
 }
 
-TEST_P(NormClusterOfShape, BackwardFormsAgreeAndRepeatTheirBits) {
+TEST_P(NormClusterCase, BackwardFormsAgreeAndRepeatTheirBits) {
   if (!torch::cuda::is_available()) return;
-  NormShape shape = GetParam();
-  constexpr std::int64_t kMany = 1 << 19;  // numbers; sanitizers take long for those
-  const bool large = shape.batch * shape.cells() * shape.channels() > kMany;
+  ClusterCase c = GetParam();
+  constexpr std::int64_t kMany = 1 << 18;  // numbers; sanitizers take long for those
+  const bool large = c.shape.batch * c.shape.cells() * c.shape.channels() > kMany;
   for (const unsigned given :
        large ? std::vector{0u, 31u} : std::vector{0u, 1u, 2u, 7u, 11u, 16u, 31u}) {
     for (const bool border : {false, true}) {
-      shape.border = border;
+      c.shape.border = border;
       // Both round the result, and the cluster dloss/ds on the way.
-      expect_equal_gradients<kernels::BFloat16>(shape, at::kBFloat16, given, 1.2e-2, 1e-4);
-      if (plan_cluster_backward(shape, kBytesOfFloat)) {
-        expect_equal_gradients<float>(shape, at::kFloat, given, 1e-5, 2e-5);
-      }
+      expect_equal_gradients<kernels::BFloat16>(c, at::kBFloat16, given, 1.2e-2, 1e-4);
+      expect_equal_gradients<float>(c, at::kFloat, given, 1e-5, 2e-5);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, NormClusterOfShape, testing::ValuesIn(fitting_shapes()),
+INSTANTIATE_TEST_SUITE_P(Cases, NormClusterCase, testing::ValuesIn(fitting_cases()),
                          [](const auto& test) {
-                           const NormShape& s = test.param;
-                           return fmt::format("{}x{}x{}x{}and{}in{}", s.batch, s.height, s.width,
-                                              s.channels_a, s.channels_b, s.groups);
+                           const NormShape& s = test.param.shape;
+                           const NormShape other = test.param.planned();
+                           return fmt::format("{}x{}x{}x{}and{}in{}as{}in{}", s.batch, s.height,
+                                              s.width, s.channels_a, s.channels_b, s.groups,
+                                              other.batch, other.groups);
                          });
 
-TEST(NormCluster, AskedForWhereItDoesNotFitThrows) {
+// Where clusters cannot be used, they are not.
+TEST(NormCluster, WhatDoesNotFitGoesInPasses) {
   if (!torch::cuda::is_available()) return;
-  const NormShape shape{1, 3, 3, 7, 0, 1};
-  const Sources s(shape, at::kFloat);
-  EXPECT_THROW((run_form<float, float>(NormForm::kCluster, shape, s, at::kFloat)),
-               std::invalid_argument);
-  EXPECT_THROW((run_backward_form<float>(NormForm::kCluster, shape, s, {s.a, s.a, s.b, s.a})),
-               std::invalid_argument);
-  // Rows of film that do not begin where 16 bytes do.
-  const NormShape fitting{2, 9, 7, 64, 0, 8};
-  Sources odd(fitting, at::kFloat);
-  EXPECT_NO_THROW((run_form<float, float>(NormForm::kCluster, fitting, odd, at::kFloat)));
-  odd.film = at::zeros({2, 129}, odd.film.options()).narrow(1, 0, 128);
-  EXPECT_THROW((run_form<float, float>(NormForm::kCluster, fitting, odd, at::kFloat)),
-               std::invalid_argument);
-  EXPECT_THROW(
-      (run_backward_form<float>(NormForm::kCluster, fitting, odd, {odd.a, odd.a, odd.b, odd.a})),
-      std::invalid_argument);
+  const NormShape odd_shape{1, 3, 3, 7, 0, 1}, fitting{2, 9, 7, 64, 0, 8};
+  const Sources odd(odd_shape, at::kFloat);
+  Sources odd_film(fitting, at::kFloat);  // rows that do not begin where 16 bytes do
+  odd_film.film = at::randn({2, 129}).to(at::kCUDA).narrow(1, 0, 128);
+  for (const auto& [shape, s] : {std::pair(odd_shape, odd), std::pair(fitting, odd_film)}) {
+    const auto forward = [&](NormForm form) {
+      return run<float, float>(form, shape, s, at::kFloat);
+    };
+    const Outcome y = forward(NormForm::kPasses);
+    EXPECT_TRUE(same_bits(forward(NormForm::kAuto).out, y.out)) << describe(shape);
+    const auto backward = [&](NormForm form) {
+      return run_backward<float>(form, shape, s, y, {y.out, s.a, s.b, s.a});
+    };
+    const Gradients want = backward(NormForm::kPasses), got = backward(NormForm::kAuto);
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      EXPECT_TRUE(same_bits(got[i], want[i])) << i << ", " << describe(shape);
+    }
+  }
 }
 
 float from_e4m3(unsigned bits) {
@@ -356,15 +413,14 @@ TEST(NormCluster, Fp8IsTheRoundedOutput) {
        {NormShape{2, 33, 17, 24, 40, 8, true}, NormShape{1, 5, 3, 7, 0, 1, true}}) {
     const Sources s(shape, at::kBFloat16);
     const Tensor want =
-        run_form<kernels::BFloat16, kernels::BFloat16>(NormForm::kPasses, shape, s, at::kBFloat16)
+        run<kernels::BFloat16, kernels::BFloat16>(NormForm::kPasses, shape, s, at::kBFloat16)
             .out.to(at::kCPU, at::kFloat)
             .flatten();
     for (const NormForm form : {NormForm::kAuto, NormForm::kPasses}) {
       for (const float gain : {16.0f, 1e6f}) {  // the second saturates
-        const Tensor got =
-            run_form<kernels::BFloat16, kernels::Fp8>(form, shape, s, at::kByte, gain)
-                .out.to(at::kCPU)
-                .flatten();
+        const Tensor got = run<kernels::BFloat16, kernels::Fp8>(form, shape, s, at::kByte, gain)
+                               .out.to(at::kCPU)
+                               .flatten();
         for (std::int64_t i = 0; i < got.numel(); ++i) {
           const float exact = std::clamp(gain * want.data_ptr<float>()[i], -448.0f, 448.0f);
           // Half a unit of 3 bits of mantissa, and the rounding of bfloat16.

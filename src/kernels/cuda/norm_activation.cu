@@ -9,7 +9,6 @@
 // of the output; a loop of their own takes them, so that the main loops have no branches.
 #include <cuda_runtime.h>
 
-#include <stdexcept>
 #include <type_traits>
 
 #include "kernels/cuda/launch.h"
@@ -486,13 +485,10 @@ void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float
   if (is_empty(in.shape)) return;
   const bool packs = fits_packs(in.shape.channels_a, in.a) &&
                      fits_packs(in.shape.channels_b, in.b) && is_aligned(out.out);
-  if (form != NormForm::kPasses) {
+  if (form == NormForm::kAuto) {
     const auto plan =
         packs && has_aligned_parameters(in) ? plan_cluster(in.shape, sizeof(T)) : std::nullopt;
     if (plan) return norm_in_clusters(in, out, *plan, stream);
-    if (form == NormForm::kCluster) {
-      throw std::invalid_argument("norm_activation: the shape does not fit clusters");
-    }
   }
   const Workspace work(in.shape, workspace);
   const Grid grid(in.shape);
@@ -516,14 +512,11 @@ void norm_activation_backward(const NormInputs<T>& in, const float* mean, const 
   const bool packs =
       fits_packs(in.shape.channels_a, in.a, arrivals.out, arrivals.a, arrivals.again, grad.a) &&
       fits_packs(in.shape.channels_b, in.b, arrivals.b, grad.b);
-  if (form != NormForm::kPasses) {
+  if (form == NormForm::kAuto) {
     const auto plan = packs && has_aligned_parameters(in)
                           ? plan_cluster_backward(in.shape, sizeof(T))
                           : std::nullopt;
     if (plan) return norm_backward_in_clusters(in, mean, rstd, arrivals, grad, *plan, stream);
-    if (form == NormForm::kCluster) {
-      throw std::invalid_argument("norm_activation_backward: the shape does not fit clusters");
-    }
   }
   const Workspace work(in.shape, workspace);
   const Grid grid(in.shape);

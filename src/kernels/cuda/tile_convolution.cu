@@ -231,8 +231,7 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
 using LaunchTiles = void (*)(const ConvProblem&, const ConvOperands&, cudaStream_t);
 
 // Calls body(tiling, how to run it forward, and backward) for all there are. Backward is not split:
-// nothing needs it, and with 128 outputs it gave wrong gradients as long as matrix_at() did not
-// leave out the block; it has not been tried since.
+// in training there are tiles for all, and every way has to be tuned.
 template <typename Body>
 void for_each_tiling(const Body& body) {
   const auto call = [&]<int kRows, int kOutputs, int kSplit>() {
