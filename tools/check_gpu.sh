@@ -5,7 +5,8 @@
 #   tools/check_gpu.sh [PART ...]
 #
 #   tests       all unit tests, those of CUDA included
-#   sanitizers  compute-sanitizer's memcheck and racecheck on the kernels' tests
+#   memcheck    the kernels' tests under this tool of compute-sanitizer
+#   racecheck   the same, of another; after `tests`, so that it meets convolutions tuned before
 #   repeat      training and rollout twice with one seed, training also twice at the same time with
 #               nothing tuned before: the same bytes
 #   graph       500 steps of rollout as a CUDA graph and call by call: the same bytes
@@ -19,7 +20,7 @@ slift=$build/slift
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
-parts=${*:-tests sanitizers repeat graph loss precision}
+parts=${*:-tests memcheck racecheck repeat graph loss precision}
 
 wanted() { [[ " $parts " == *" $1 "* ]]; }
 
@@ -92,29 +93,32 @@ if wanted tests; then
   done
 fi
 
-if wanted sanitizers; then
-  # The tests in shares.
-  export GTEST_TOTAL_SHARDS=60
-  # sanitize AT_ONCE GTEST_FILTER OPTION...
-  sanitize() {
-    seq 0 $((GTEST_TOTAL_SHARDS - 1)) | xargs -P "$1" -I SHARE env GTEST_SHARD_INDEX=SHARE \
-      compute-sanitizer "${@:3}" "$build/src/kernels/kernels_tests" --gtest_brief=1 \
-      --gtest_filter="$2"
-  }
-  # Of all kernels: told to leave some alone, this tool breaks them. It finds a hazard in one of
-  # cuBLAS's, so that only those that name ours count. It has threads of its own.
-  racecheck() {
-    sanitize "$((($(nproc) + 2) / 3))" '*' --tool racecheck --racecheck-num-workers 2 \
-      --print-limit 10000 | tee "$work/races" && ! grep -q "access at .*slift" "$work/races" &&
-      [[ $(grep -c "RACECHECK SUMMARY" "$work/races") = "$GTEST_TOTAL_SHARDS" ]]
-  }
+# sanitize AT_ONCE GTEST_FILTER OPTION...: the kernels' tests, in shares.
+shares=60
+sanitize() {
+  seq 0 $((shares - 1)) | xargs -P "$1" -I SHARE \
+    env GTEST_TOTAL_SHARDS=$shares GTEST_SHARD_INDEX=SHARE \
+    compute-sanitizer "${@:3}" "$build/src/kernels/kernels_tests" --gtest_brief=1 \
+    --gtest_filter="$2"
+}
+
+if wanted memcheck; then
   # Every tensor gets memory of its own, so that none hides behind another; this cannot be recorded.
   export PYTORCH_NO_CUDA_MEMORY_CACHING=1
   report "kernels under memcheck" sanitize "$(nproc)" '-*Recorded*' --tool memcheck \
     --kernel-name kernel_substring=slift --error-exitcode 1
   unset PYTORCH_NO_CUDA_MEMORY_CACHING
+fi
+
+if wanted racecheck; then
+  # Of all kernels: told to leave some alone, this tool breaks them. It finds a hazard in one of
+  # cuBLAS's, so that only those that name ours count. It has threads of its own.
+  racecheck() {
+    sanitize "$((($(nproc) + 2) / 3))" '*' --tool racecheck --racecheck-num-workers 2 \
+      --print-limit 10000 | tee "$work/races" && ! grep -q "access at .*slift" "$work/races" &&
+      [[ $(grep -c "RACECHECK SUMMARY" "$work/races") = "$shares" ]]
+  }
   report "kernels under racecheck" racecheck
-  unset GTEST_TOTAL_SHARDS
 fi
 
 if wanted repeat || wanted graph; then
