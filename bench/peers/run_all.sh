@@ -1,21 +1,23 @@
 #!/usr/bin/env bash
 # Runs `slift bench` and its peers one after the other on one GPU and prints a Markdown table.
 #
-#   bench/peers/run_all.sh [--slift PROGRAM] [--python PROGRAM] [--only REGEX] [--limit SECONDS]
+#   bench/peers/run_all.sh [--slift PROGRAM] [--python PROGRAM] [--only REGEX] [--keep] [--limit SECONDS]
 #
 # --only picks parts by name, such as slift, rollout-64, train, 'flax-bf16|ceilings'; --list names
-# them all. A part that takes longer than the limit (300 s, of which torch.compile needs 200 for
-# training) is stopped; one that fails says so on standard error and leaves its cell empty. The JSON
-# of every part goes to build/bench-results.jsonl.
+# them all. --keep adds to the results of earlier calls, which should be of the same machine. A part
+# that takes longer than the limit (300 s, of which torch.compile needs 200 for training) is
+# stopped; one that fails says so on standard error and leaves its cell empty. The JSON of every
+# part goes to build/bench-results.jsonl.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-slift=build/cuda/slift python=python3 only=. limit=300 list=no results=build/bench-results.jsonl
+slift=build/cuda/slift python=python3 only=. limit=300 list=no keep=no results=build/bench-results.jsonl
 while (($#)); do
   case $1 in
     --slift) slift=$2; shift 2 ;;
     --python) python=$2; shift 2 ;;
     --only) only=$2; shift 2 ;;
     --limit) limit=$2; shift 2 ;;
+    --keep) keep=yes; shift ;;
     --list) list=yes; shift ;;
     *) echo "run_all.sh: unknown option $1" >&2; exit 2 ;;
   esac
@@ -50,7 +52,8 @@ all_of() {
   done
 }
 
-[[ $list == yes ]] || { mkdir -p "$(dirname "$results")" && : >"$results"; }
+[[ $list == yes ]] || mkdir -p "$(dirname "$results")"
+[[ $list == yes || $keep == yes ]] || : >"$results"
 wave=(--size 64 --channels 1 --label-dimension 64 --batch 64)
 part ceilings "$slift" bench kernels --device cuda --json
 all_of rollout rollout-64 --batch 64
