@@ -104,6 +104,20 @@ TEST(NormCluster, PlansCoverTheSampleAndFitTheDevice) {
   }
 }
 
+TEST(NormCluster, CasesFitThePlansTheyAreRunWith) {
+  for (ClusterCase c : fitting_cases()) {
+    for (const bool border : {false, true}) {
+      c.shape.border = border;
+      for (const int bytes : {kBytesOfBFloat16, kBytesOfFloat}) {
+        for (const auto& plan :
+             {plan_cluster(c.planned(), bytes), plan_cluster_backward(c.planned(), bytes)}) {
+          EXPECT_TRUE(!plan || c.shape.groups % plan->groups == 0) << c.shape.height;
+        }
+      }
+    }
+  }
+}
+
 void expect_plan(const std::optional<ClusterPlan>& plan, int groups, int blocks) {
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->groups, groups);
