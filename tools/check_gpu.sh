@@ -5,8 +5,8 @@
 #   tools/check_gpu.sh [PART ...]
 #
 #   tests       all unit tests, those of CUDA included
-#   memcheck    the kernels' tests under this tool of compute-sanitizer
-#   racecheck   the same, of another; after `tests`, so that it meets convolutions tuned before
+#   memcheck    the kernels' tests under compute-sanitizer's memcheck
+#   racecheck   and under its racecheck; after `tests`, so that it meets convolutions tuned before
 #   repeat      training and rollout twice with one seed, training also twice at the same time with
 #               nothing tuned before: the same bytes
 #   graph       500 steps of rollout as a CUDA graph and call by call: the same bytes

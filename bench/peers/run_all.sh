@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs `slift bench` and its peers one after the other on one GPU and prints a Markdown table.
 #
-#   bench/peers/run_all.sh [--slift PROGRAM] [--python PROGRAM] [--only REGEX] [--keep] [--limit SECONDS]
+#   bench/peers/run_all.sh [--slift PROGRAM] [--python PROGRAM] [--only REGEX] [--keep]
+#                          [--limit SECONDS]
 #
 # --only picks parts by name, such as slift, rollout-64, train, 'flax-bf16|ceilings'; --list names
 # them all. --keep adds to the results of earlier calls, which should be of the same machine. A part

@@ -260,6 +260,7 @@ Way again(const ClusterCase& c, const ClusterPlan& plan) {
 template <typename T>
 void expect_equal_forms(const ClusterCase& c, at::ScalarType type, double relative) {
   const auto plan = plan_cluster(c.planned(), sizeof(T));
+  ASSERT_TRUE(plan || sizeof(T) == sizeof(float));
   if (!plan) return;
   const NormShape& shape = c.shape;
   const Sources s(shape, type);
@@ -335,6 +336,7 @@ template <typename T>
 void expect_equal_gradients(const ClusterCase& c, at::ScalarType type, unsigned given,
                             double field_error, double parameter_error) {
   const auto plan = plan_cluster_backward(c.planned(), sizeof(T));
+  ASSERT_TRUE(plan || sizeof(T) == sizeof(float));
   if (!plan) return;
   const NormShape& shape = c.shape;
   Sources s(shape, type);
@@ -368,8 +370,8 @@ void expect_equal_gradients(const ClusterCase& c, at::ScalarType type, unsigned 
 TEST_P(NormClusterCase, BackwardFormsAgreeAndRepeatTheirBits) {
   if (!torch::cuda::is_available()) return;
   ClusterCase c = GetParam();
-  constexpr std::int64_t kMany = 1 << 18;  // numbers; sanitizers take long for those
-  const bool large = c.shape.batch * c.shape.cells() * c.shape.channels() > kMany;
+  constexpr std::int64_t kMany = 1 << 19;  // numbers; sanitizers take long for those
+  const bool large = c.shape.batch * c.shape.cells() * c.shape.channels() >= kMany;
   for (const unsigned given :
        large ? std::vector{0u, 31u} : std::vector{0u, 1u, 2u, 7u, 11u, 16u, 31u}) {
     for (const bool border : {false, true}) {
