@@ -6,7 +6,7 @@
 #
 #   tests       all unit tests, those of CUDA included
 #   memcheck    the kernels' tests under compute-sanitizer's memcheck
-#   racecheck   and under its racecheck; after `tests`, so that it meets convolutions tuned before
+#   racecheck   and under its racecheck (tools/sanitize_kernels.sh: both after `tests`)
 #   repeat      training and rollout twice with one seed, training also twice at the same time with
 #               nothing tuned before: the same bytes
 #   graph       500 steps of rollout as a CUDA graph and call by call: the same bytes
@@ -93,33 +93,9 @@ if wanted tests; then
   done
 fi
 
-# sanitize AT_ONCE GTEST_FILTER OPTION...: the kernels' tests, in shares.
-shares=60
-sanitize() {
-  seq 0 $((shares - 1)) | xargs -P "$1" -I SHARE \
-    env GTEST_TOTAL_SHARDS=$shares GTEST_SHARD_INDEX=SHARE \
-    compute-sanitizer "${@:3}" "$build/src/kernels/kernels_tests" --gtest_brief=1 \
-    --gtest_filter="$2"
-}
-
-if wanted memcheck; then
-  # Every tensor gets memory of its own, so that none hides behind another; this cannot be recorded.
-  export PYTORCH_NO_CUDA_MEMORY_CACHING=1
-  report "kernels under memcheck" sanitize "$(nproc)" '-*Recorded*' --tool memcheck \
-    --kernel-name kernel_substring=slift --error-exitcode 1
-  unset PYTORCH_NO_CUDA_MEMORY_CACHING
-fi
-
-if wanted racecheck; then
-  # Of all kernels: told to leave some alone, this tool breaks them. It finds a hazard in one of
-  # cuBLAS's, so that only those that name ours count. It has threads of its own.
-  racecheck() {
-    sanitize "$((($(nproc) + 2) / 3))" '*' --tool racecheck --racecheck-num-workers 2 \
-      --print-limit 10000 | tee "$work/races" && ! grep -q "access at .*slift" "$work/races" &&
-      [[ $(grep -c "RACECHECK SUMMARY" "$work/races") = "$shares" ]]
-  }
-  report "kernels under racecheck" racecheck
-fi
+for tool in memcheck racecheck; do
+  if wanted $tool; then report "kernels under $tool" tools/sanitize_kernels.sh $tool; fi
+done
 
 if wanted repeat || wanted graph; then
   waves
