@@ -60,10 +60,16 @@ void declare_compare(CLI::App& app) {
     const std::vector<Contender> contenders = find_contenders(o->runs);
     if (!o->quantities.empty()) o->evaluate.quantities = read_quantities(o->quantities);
     const TrajectoryReader truth(o->truth);
-    // All are compared with as many members as the smallest has: floors are the same then.
+    // All are compared with as many members and states as the smallest has: floors and times are
+    // the same then.
+    EvaluateOptions& options = o->evaluate;
+    options.max_steps = truth.info().steps;
     for (const Contender& c : contenders) {
-      o->evaluate.max_members =
-          std::min(o->evaluate.max_members, TrajectoryReader(c.file).info().members);
+      const TrajectoryReader file(c.file);
+      require(file.info().members >= 2, "{}: at least 2 members are needed, got {}", file.path(),
+              file.info().members);
+      options.max_members = std::min(options.max_members, file.info().members);
+      options.max_steps = std::min(options.max_steps, file.info().steps);
     }
     std::vector<std::string> labels;
     std::vector<Evaluation> evaluations;
@@ -72,7 +78,7 @@ void declare_compare(CLI::App& app) {
     for (const Contender& c : contenders) {
       const fs::path file = fs::path(o->out) / (c.label + ".json");
       labels.push_back(c.label);
-      evaluations.push_back(evaluate(TrajectoryReader(c.file), truth, o->evaluate));
+      evaluations.push_back(evaluate(TrajectoryReader(c.file), truth, options));
       const nlohmann::json json = evaluations.back().to_json();
       write_file_atomically(file, json.dump(2) + "\n");
       pages.push_back({c.label, c.folder, file});

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include "cli/command.h"
@@ -9,9 +11,19 @@
 #include "core/errors.h"
 #include "metrics/evaluation.h"
 #include "metrics/nearest.h"
+#include "nets/transition_model.h"
 
 namespace slift::cli {
+
+namespace fs = std::filesystem;
+
 namespace {
+
+// How many of the training trajectories the run's model has seen; 0 if there is no run to tell.
+std::int64_t trained_on(const fs::path& run) {
+  const fs::path model = run / "model.safetensors";
+  return fs::exists(model) ? read_model_spec(model).data.value("members", std::int64_t{0}) : 0;
+}
 
 std::string describe(const NearestNeighbours& n) {
   std::string text = fmt::format(
@@ -28,6 +40,7 @@ std::string describe(const NearestNeighbours& n) {
 void declare_evaluate(CLI::App& app) {
   struct Options {
     std::string run, truth, quantities, training, device = "cpu", out;
+    std::int64_t training_members = 0;
     EvaluateOptions evaluate;
   };
   auto o = std::make_shared<Options>();
@@ -54,13 +67,16 @@ void declare_evaluate(CLI::App& app) {
                  "TOML file of [[quantity]] tables: numbers of your own to compare");
   app.add_option("--training", o->training,
                  "Training trajectories: also look for copies of them (nearest neighbours)");
+  app.add_option("--training-members", o->training_members,
+                 "The first so many were trained on; default what the run says, else all")
+      ->needs("--training")
+      ->check(CLI::Range(2, std::numeric_limits<int>::max()));
   app.add_option("--device", o->device, "Of the search for copies: cpu or cuda")
       ->capture_default_str();
   app.add_option("--bootstrap", e.bootstrap, "Replicates for the intervals; 0: none")
       ->capture_default_str()
       ->check(CLI::Range(0, 10000));
   app.callback([o] {
-    namespace fs = std::filesystem;
     const TrajectoryReader generated(rollout_path(o->run)), truth(o->truth);
     require(o->training.empty() || generated.info().record.empty(),
             "--training: needs states, {} holds records (`slift rollout --no-states`)",
@@ -72,8 +88,12 @@ void declare_evaluate(CLI::App& app) {
     nlohmann::json json = result.to_json();
     std::string text = score_table(result);
     if (!o->training.empty()) {
-      const NearestNeighbours nearest = nearest_neighbours(generated, TrajectoryReader(o->training),
-                                                           &truth, {.device = o->device});
+      const TrajectoryReader training(o->training);
+      const std::int64_t seen = o->training_members > 0
+                                    ? o->training_members
+                                    : std::min(trained_on(o->run), training.info().members);
+      const NearestNeighbours nearest = nearest_neighbours(
+          generated, training, &truth, {.device = o->device, .training_members = seen});
       json["nearest"] = nearest.to_json();
       text += describe(nearest);
     }

@@ -47,12 +47,9 @@ json describe_safetensors(const fs::path& path) {
   }
   json result = {
       {"kind", "safetensors"}, {"tensors", header.entries.size()}, {"parameters", parameters}};
-  const auto spec = header.metadata.find("slift");
-  if (spec == header.metadata.end()) return result;
-  const ModelSpec model =
-      ModelSpec::from_json(json::parse(spec->second, nullptr, false), path.string());
+  if (!header.metadata.contains("slift")) return result;
   result["kind"] = "model";
-  result["model"] = model.to_json();
+  result["model"] = read_model_spec(path).to_json();
   return result;
 }
 

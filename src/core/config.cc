@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <sstream>
@@ -40,6 +41,13 @@ json from_toml(const toml::node& node, const std::string& key, const std::string
     return object;
   }
   fail("{}: {}: must be a number, a string, a truth value, a list or a section", source, key);
+}
+
+// A whole number that fits std::int64_t.
+bool is_whole(const json& value) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return value.is_number_unsigned() ? value.get<std::uint64_t>() <= kMost
+                                    : value.is_number_integer();
 }
 
 std::string toml_value(const json& value) {
@@ -118,45 +126,43 @@ void ConfigSchema::Field::assign(const json& value, const std::string& source) c
     require(inside, "{}: {} must be {}, got {}", source, path(), text.empty() ? "finite" : text,
             value.dump());
   };
-  std::visit(
-      Overloaded{[&](std::int64_t* v) {
-                   require(value.is_number_integer(), "{}: {} must be a whole number, got {}",
-                           source, path(), value.dump());
-                   check(value.get<double>());
-                   *v = value.get<std::int64_t>();
-                 },
-                 [&](double* v) {
-                   require(value.is_number(), "{}: {} must be a number, got {}", source, path(),
-                           value.dump());
-                   check(value.get<double>());
-                   *v = value.get<double>();
-                 },
-                 [&](bool* v) {
-                   require(value.is_boolean(), "{}: {} must be true or false, got {}", source,
-                           path(), value.dump());
-                   *v = value.get<bool>();
-                 },
-                 [&](std::string* v) {
-                   require(value.is_string(), "{}: {} must be a string, got {}", source, path(),
-                           value.dump());
-                   const auto text = value.get<std::string>();
-                   require(
-                       rule.choices.empty() || std::find(rule.choices.begin(), rule.choices.end(),
-                                                         text) != rule.choices.end(),
-                       "{}: {} must be {}, got {}", source, path(), rule.describe(), value.dump());
-                   *v = text;
-                 },
-                 [&](std::vector<std::int64_t>* v) {
-                   const bool whole = value.is_array() &&
-                                      std::all_of(value.begin(), value.end(), [](const json& x) {
-                                        return x.is_number_integer();
-                                      });
-                   require(whole, "{}: {} must be a list of whole numbers, got {}", source, path(),
-                           value.dump());
-                   for (const json& element : value) check(element.get<double>());
-                   *v = value.get<std::vector<std::int64_t>>();
-                 }},
-      storage);
+  std::visit(Overloaded{[&](std::int64_t* v) {
+                          require(is_whole(value), "{}: {} must be a whole number, got {}", source,
+                                  path(), value.dump());
+                          check(value.get<double>());
+                          *v = value.get<std::int64_t>();
+                        },
+                        [&](double* v) {
+                          require(value.is_number(), "{}: {} must be a number, got {}", source,
+                                  path(), value.dump());
+                          check(value.get<double>());
+                          *v = value.get<double>();
+                        },
+                        [&](bool* v) {
+                          require(value.is_boolean(), "{}: {} must be true or false, got {}",
+                                  source, path(), value.dump());
+                          *v = value.get<bool>();
+                        },
+                        [&](std::string* v) {
+                          require(value.is_string(), "{}: {} must be a string, got {}", source,
+                                  path(), value.dump());
+                          const auto text = value.get<std::string>();
+                          require(rule.choices.empty() ||
+                                      std::find(rule.choices.begin(), rule.choices.end(), text) !=
+                                          rule.choices.end(),
+                                  "{}: {} must be {}, got {}", source, path(), rule.describe(),
+                                  value.dump());
+                          *v = text;
+                        },
+                        [&](std::vector<std::int64_t>* v) {
+                          const bool whole =
+                              value.is_array() && std::all_of(value.begin(), value.end(), is_whole);
+                          require(whole, "{}: {} must be a list of whole numbers, got {}", source,
+                                  path(), value.dump());
+                          for (const json& element : value) check(element.get<double>());
+                          *v = value.get<std::vector<std::int64_t>>();
+                        }},
+             storage);
 }
 
 const ConfigSchema::Field& ConfigSchema::find(const std::string& path,

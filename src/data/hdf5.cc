@@ -86,7 +86,14 @@ Handle open_file(const fs::path& path) {
 
 Handle create_file(const fs::path& path) {
   initialise();
-  Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
+  // The format of HDF5 1.8: attributes may be longer than 64 KiB, as those of records of long
+  // vectors are.
+  Handle access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose);
+  H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18);
+  // It would also note when the file was made: equal content must make equal bytes.
+  Handle creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+  H5Pset_obj_track_times(creation, false);
+  Handle file(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access), H5Fclose);
   require(file.valid(), "{}: cannot create: {}", path.string(), last_error());
   return file;
 }
@@ -145,7 +152,14 @@ std::optional<std::string> read_string_attribute(hid_t object, const char* name)
   const Handle attribute = open_attribute(object, name);
   if (!attribute.valid()) return std::nullopt;
   const Handle type(H5Aget_type(attribute), H5Tclose);
-  if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) > 0) return std::nullopt;
+  if (H5Tget_class(type) != H5T_STRING) return std::nullopt;
+  if (H5Tis_variable_str(type) > 0) {  // as h5py writes them
+    char* text = nullptr;
+    if (H5Aread(attribute, type, &text) < 0 || text == nullptr) return std::nullopt;
+    std::string value = text;
+    H5free_memory(text);
+    return value;
+  }
   std::string value(H5Tget_size(type), '\0');
   if (H5Aread(attribute, type, value.data()) < 0) return std::nullopt;
   value.resize(std::strlen(value.c_str()));

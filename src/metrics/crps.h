@@ -13,7 +13,7 @@
 
 namespace slift {
 
-// Both ascending; at least two members and one verification. O(n + m).
+// Both ascending; at least two members and one verification, of each at most a million. O(n + m).
 double fair_crps(std::span<const float> ensemble, std::span<const float> verifications);
 
 }  // namespace slift

@@ -56,10 +56,28 @@ void require_comparable(const TrajectoryReader& generated, const TrajectoryReade
   require(g.members >= 2, "{}: at least 2 members are needed, got {}", generated.path(), g.members);
   require(std::min(g.steps, k.steps) >= 2, "{}: at least 2 stored states are needed, got {}",
           generated.path(), std::min(g.steps, k.steps));
-  if (g.steps != k.steps) {
-    spdlog::warn("{} has {} steps, {} has {}: comparing the first {}", generated.path(), g.steps,
-                 truth.path(), k.steps, std::min(g.steps, k.steps));
+}
+
+// How many states of each are compared.
+std::int64_t compared_steps(const TrajectoryReader& generated, const TrajectoryReader& truth,
+                            std::int64_t most) {
+  const std::int64_t g = generated.info().steps, k = truth.info().steps;
+  const std::int64_t steps = std::min({g, k, most > 0 ? most : g});
+  if (g != steps || k != steps) {
+    spdlog::warn("{} has {} steps, {} has {}: comparing the first {}", generated.path(), g,
+                 truth.path(), k, steps);
   }
+  return steps;
+}
+
+// The starts of which a file has all branches: numbers first .. end - 1.
+struct WholeStarts {
+  std::int64_t first, end;
+};
+
+WholeStarts whole_starts(const TrajectoryInfo& info) {
+  return {(info.first_member + info.branches - 1) / info.branches,
+          (info.first_member + info.members) / info.branches};
 }
 
 // Groups of members with a common start; none unless the generated file has branches.
@@ -70,11 +88,11 @@ std::vector<Group> branch_groups(const TrajectoryInfo& generated, const Trajecto
   // single true branch verifies all generated ones.
   const std::int64_t size =
       truth.branches < 4 ? generated.branches : std::min(generated.branches, truth.branches / 2);
-  const std::int64_t count = std::min(
-      {generated.members / generated.branches, truth.members / truth.branches, kMaxGroups});
-  for (std::int64_t g = 0; g < count; ++g) {
-    groups.push_back(
-        {g * generated.branches, size, g * truth.branches, truth.branches < 4 ? 1 : 2 * size});
+  const WholeStarts g = whole_starts(generated), k = whole_starts(truth);
+  const std::int64_t first = std::max(g.first, k.first);
+  for (std::int64_t s = first; s < std::min({g.end, k.end, first + kMaxGroups}); ++s) {
+    groups.push_back({s * generated.branches - generated.first_member, size,
+                      s * truth.branches - truth.first_member, truth.branches < 4 ? 1 : 2 * size});
   }
   return groups;
 }
@@ -85,14 +103,21 @@ std::int64_t members_of(const std::vector<Group>& groups, bool generated) {
   return generated ? last.first_generated + last.generated : last.first_truth + last.truth;
 }
 
-// Whether every group begins with the same state on both sides, up to rounding.
+// Whether all members of every group begin with the same state, up to rounding.
 bool have_common_starts(const Ensemble& generated, const Ensemble& truth,
                         const std::vector<Group>& groups) {
   for (const Group& group : groups) {
     for (std::int64_t c = 0; c < truth.plan.first_mean(); ++c) {
-      const float a = generated.column(0, c, group.first_generated, 1)[0];
-      const float b = truth.column(0, c, group.first_truth, 1)[0];
-      if (std::abs(a - b) > 1e-4f * (1 + std::abs(b))) return false;
+      const std::vector<float> known = truth.column(0, c, group.first_truth, group.truth);
+      const auto is_there = [&](float v) {
+        return std::abs(v - known[0]) <= 1e-4f * (1 + std::abs(known[0]));
+      };
+      const std::vector<float> begun =
+          generated.column(0, c, group.first_generated, group.generated);
+      if (!std::all_of(known.begin(), known.end(), is_there) ||
+          !std::all_of(begun.begin(), begun.end(), is_there)) {
+        return false;
+      }
     }
   }
   return true;
@@ -262,7 +287,7 @@ Evaluation evaluate(const TrajectoryReader& generated, const TrajectoryReader& t
   e.fields = plan.fields;
 
   const std::vector<Group> groups = branch_groups(g, k);
-  const std::int64_t steps = std::min(g.steps, k.steps);
+  const std::int64_t steps = compared_steps(generated, truth, options.max_steps);
   const std::int64_t fit = kQuantileBytes / (steps * plan.width() * 4);
   const Ensemble from_truth = read_ensemble(
       truth, plan, steps, std::max({2 * e.members, members_of(groups, false), fit}), "truth");

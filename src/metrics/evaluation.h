@@ -1,5 +1,6 @@
 // Compares an ensemble with the truth: every score with its floor, interval and ratio (scoring.h).
-// Files are read once, in pieces; memory depends on the members compared, not on their size.
+// Files are read once, in pieces; memory depends on the members compared, not on the size of fields
+// (of vectors it does: they are their own records).
 #pragma once
 
 #include <cstdint>
@@ -15,6 +16,7 @@ namespace slift {
 
 struct EvaluateOptions {
   std::int64_t max_members = 4096;   // so many generated are compared with so many true ones
+  std::int64_t max_steps = 0;        // the first so many states; 0: all that both have
   std::int64_t directions = 128;     // of sliced W2
   std::int64_t cuts = 8;             // random cuts of the truth in two halves
   std::int64_t exact_points = 512;   // of exact W2, at most 2048; 0: none

@@ -5,6 +5,7 @@
 
 #include "core/errors.h"
 #include "metrics/radial_spectrum.h"
+#include "metrics/saturated.h"
 
 namespace slift {
 
@@ -62,13 +63,13 @@ struct Recorder {
       const double mean = sum / static_cast<double>(area);
       for (const float v : state.subspan(c * area, area)) squares += (v - mean) * (v - mean);
       record[at + c] = static_cast<float>(mean);
-      record[at + channels + c] = static_cast<float>(squares / static_cast<double>(area));
+      record[at + channels + c] = saturated(squares / static_cast<double>(area));
     }
     at += 2 * channels;
     for (std::size_t c = 0; spectrum && c < channels; ++c) {
-      const std::vector<double> energy = spectrum->energy(state.subspan(c * area, area));
-      std::copy(energy.begin(), energy.end(), record.begin() + static_cast<std::ptrdiff_t>(at));
-      at += energy.size();
+      for (const double e : spectrum->energy(state.subspan(c * area, area))) {
+        record[at++] = saturated(e);
+      }
     }
   }
 };
@@ -131,7 +132,13 @@ RecordPlan plan_record(const TrajectoryInfo& info, const std::vector<Quantity>& 
   plan.state_shape = info.state_shape;
   plan.fields = info.field_names();
   plan.quantities = standard_quantities(info);
-  plan.quantities.insert(plan.quantities.end(), extra.begin(), extra.end());
+  for (const Quantity& quantity : extra) {
+    const bool taken = std::any_of(plan.quantities.begin(), plan.quantities.end(),
+                                   [&](const Quantity& q) { return q.name == quantity.name; });
+    require(!taken, "quantity {}: these states have a quantity of that name already",
+            quantity.name);
+    plan.quantities.push_back(quantity);
+  }
   plan.cells = recorded_cells(info.state_shape);
   if (has_spectrum(info.state_shape)) {
     plan.wave_numbers = RadialSpectrum(info.state_shape[1], info.state_shape[2]).bins();

@@ -16,6 +16,8 @@ namespace {
 constexpr std::int64_t kResampledDirections = 8;
 constexpr int kExactReplicates = 20;
 constexpr std::int64_t kRankBins = 20;
+constexpr double kConstant = 1e-6;    // less, of the mean, is the rounding of float32
+constexpr double kNegligible = 1e-3;  // of a column's overall deviation
 
 PairingValues zeros(const Comparison& comparison) {
   return PairingValues(comparison.pairings().size(), 0.0);
@@ -56,13 +58,14 @@ Score mean_over_columns(const Comparison& comparison, const std::vector<std::int
   const double parts = static_cast<double>(columns.size() * comparison.groups().size());
   return score_over_time(comparison, [&](std::int64_t step) {
     PairingValues values = zeros(comparison);
-    for (const Group& group : comparison.groups()) {
+    for (std::size_t g = 0; g < comparison.groups().size(); ++g) {
       for (const std::int64_t column : columns) {
-        const SortedValues sorted = sorted_column(comparison, group, step, column);
-        sorted.for_each(comparison.pairings(),
-                        [&](std::size_t p, const auto& ensemble, const auto& reference) {
-                          values[p] += distance(ensemble, reference) / parts;
-                        });
+        sorted_column(comparison, g, step, column)
+            .for_each(comparison.pairings(), g,
+                      [&](std::size_t p, const auto& ensemble, const auto& reference) {
+                        values[p] += comparison.pairings()[p].copies_of(g) *
+                                     distance(ensemble, reference) / parts;
+                      });
       }
     }
     return values;
@@ -86,17 +89,39 @@ std::vector<float> crossing_times(const Ensemble& ensemble, std::int64_t quantit
   return times;
 }
 
-// The deviation of a column in the truth, over members and steps after the first.
-double overall_deviation(const Comparison& comparison, std::int64_t column) {
-  double sum = 0, squares = 0, count = 0;
-  for (std::int64_t t = 1; t < comparison.steps(); ++t) {
-    for (const float v : comparison.truth().column(t, column, 0, comparison.truth().members)) {
-      sum += v;
-      squares += static_cast<double>(v) * v;
-      count += 1;
-    }
+// Standard deviations of a column in the truth.
+struct Deviations {
+  double overall = 0;            // over members and steps after the first; 0 for a constant
+  std::vector<double> at_steps;  // over members, at each step
+
+  bool is_negligible_at(std::int64_t step) const {
+    return at_steps[index(step)] <= kNegligible * overall;
   }
-  return std::sqrt(std::max(0.0, squares / count - sum / count * (sum / count)));
+};
+
+Deviations deviations_of(const Comparison& comparison, std::int64_t column) {
+  const Ensemble& truth = comparison.truth();
+  const auto members = static_cast<double>(truth.members);
+  std::vector<double> means(index(comparison.steps()), 0);
+  double mean = 0;  // of the steps after the first
+  for (std::int64_t t = 0; t < comparison.steps(); ++t) {
+    for (const float v : truth.column(t, column, 0, truth.members)) means[index(t)] += v / members;
+    if (t > 0) mean += means[index(t)] / static_cast<double>(comparison.steps() - 1);
+  }
+  Deviations result;
+  double squares = 0;
+  for (std::int64_t t = 0; t < comparison.steps(); ++t) {
+    double of_step = 0;
+    for (const float v : truth.column(t, column, 0, truth.members)) {
+      of_step += (v - means[index(t)]) * (v - means[index(t)]) / members;
+    }
+    result.at_steps.push_back(std::sqrt(of_step));
+    const double drift = means[index(t)] - mean;
+    if (t > 0) squares += (of_step + drift * drift) / static_cast<double>(comparison.steps() - 1);
+  }
+  const double overall = std::sqrt(squares);
+  result.overall = overall > kConstant * std::abs(mean) ? overall : 0;
+  return result;
 }
 
 // The mean spectrum of the members drawn, of one channel.
@@ -128,7 +153,8 @@ Score sliced_w2_score(const Comparison& comparison, std::int64_t directions) {
   const auto groups = static_cast<double>(comparison.groups().size());
   Score score = score_over_time(comparison, [&](std::int64_t step) {
     PairingValues values = zeros(comparison);
-    for (const Group& group : comparison.groups()) {
+    for (std::size_t g = 0; g < comparison.groups().size(); ++g) {
+      const Group& group = comparison.groups()[g];
       const auto generated =
           vectors_of(comparison.generated(), step, group.first_generated, group.generated);
       const auto truth = vectors_of(comparison.truth(), step, group.first_truth, group.truth);
@@ -137,14 +163,16 @@ Score sliced_w2_score(const Comparison& comparison, std::int64_t directions) {
         const auto direction = std::span(all).subspan(index(k * dim), index(dim));
         const SortedValues sorted(project(generated, dim, direction),
                                   project(truth, dim, direction));
-        sorted.for_each(k % stride == 0 ? std::span(comparison.pairings()) : comparison.cuts(),
+        sorted.for_each(k % stride == 0 ? std::span(comparison.pairings()) : comparison.cuts(), g,
                         [&](std::size_t p, const auto& ensemble, const auto& reference) {
                           squares[p] += w2_squared_sorted(ensemble, reference);
                           used[p] += 1;
                         });
       }
       for (std::size_t p = 0; p < values.size(); ++p) {
-        values[p] += std::sqrt(squares[p] / used[p]) / groups;
+        if (used[p] == 0) continue;
+        values[p] +=
+            comparison.pairings()[p].copies_of(g) * std::sqrt(squares[p] / used[p]) / groups;
       }
     }
     return values;
@@ -193,15 +221,17 @@ Score w2_score(const Comparison& comparison, std::int64_t column) {
 Score crossing_score(const Comparison& comparison, std::int64_t quantity) {
   PairingValues values = zeros(comparison);
   double never_generated = 0, never_truth = 0, generated = 0, truth = 0;
-  for (const Group& group : comparison.groups()) {
+  for (std::size_t g = 0; g < comparison.groups().size(); ++g) {
+    const Group& group = comparison.groups()[g];
     const SortedValues sorted(
         crossing_times(comparison.generated(), quantity, group.first_generated, group.generated,
                        never_generated),
         crossing_times(comparison.truth(), quantity, group.first_truth, group.truth, never_truth));
-    sorted.for_each(
-        comparison.pairings(), [&](std::size_t p, const auto& ensemble, const auto& reference) {
-          values[p] += w2(ensemble, reference) / static_cast<double>(comparison.groups().size());
-        });
+    sorted.for_each(comparison.pairings(), g,
+                    [&](std::size_t p, const auto& ensemble, const auto& reference) {
+                      values[p] += comparison.pairings()[p].copies_of(g) * w2(ensemble, reference) /
+                                   static_cast<double>(comparison.groups().size());
+                    });
     generated += static_cast<double>(group.generated);
     truth += static_cast<double>(group.truth);
   }
@@ -221,45 +251,72 @@ Score crps_score(const Comparison& comparison, const std::vector<std::int64_t>& 
 }
 
 Score spread_skill_score(const Comparison& comparison, const std::vector<std::int64_t>& columns) {
-  std::vector<double> scale;
+  std::vector<double> scale;  // 0: the column is left out
   for (const std::int64_t column : columns) {
-    const double deviation = overall_deviation(comparison, column);
-    scale.push_back(deviation > 0 ? 1 / deviation : 1);
+    const double deviation = deviations_of(comparison, column).overall;
+    scale.push_back(deviation > 0 ? 1 / deviation : 0);
   }
-  Score score = score_over_time(comparison, [&](std::int64_t step) {
-    std::vector<SpreadSkill> sums(comparison.pairings().size());
-    for (const Group& group : comparison.groups()) {
-      for (std::size_t c = 0; c < columns.size(); ++c) {
-        const SortedValues sorted = sorted_column(comparison, group, step, columns[c], scale[c]);
-        sorted.for_each(comparison.pairings(),
-                        [&](std::size_t p, const auto& ensemble, const auto& reference) {
-                          sums[p].add(ensemble, reference);
-                        });
-      }
-    }
+  using Sums = std::vector<SpreadSkill>;  // of each pairing
+  std::vector<Sums> at_steps(index(comparison.steps()), Sums(comparison.pairings().size()));
+  const auto ratios = [](const Sums& sums) {
     PairingValues values;
     for (const SpreadSkill& sum : sums) values.push_back(sum.ratio());
     return values;
-  });
+  };
+  Score score = score_over_time(
+      comparison,
+      [&](std::int64_t step) {
+        Sums& sums = at_steps[index(step)];
+        for (std::size_t g = 0; g < comparison.groups().size(); ++g) {
+          for (std::size_t c = 0; c < columns.size(); ++c) {
+            if (scale[c] == 0) continue;
+            sorted_column(comparison, g, step, columns[c], scale[c])
+                .for_each(comparison.pairings(), g,
+                          [&](std::size_t p, const auto& ensemble, const auto& reference) {
+                            SpreadSkill one;
+                            one.add(ensemble, reference);
+                            for (int copy = 0; copy < comparison.pairings()[p].copies_of(g); ++copy)
+                              sums[p].add(one);
+                          });
+          }
+        }
+        return ratios(sums);
+      },
+      [&] {
+        // Squares are added up before the ratio is taken: steps at which hardly anything varies
+        // would decide a mean of ratios.
+        Sums total = at_steps.front();  // empty: that step is given
+        for (const Sums& sums : at_steps) {
+          for (std::size_t p = 0; p < total.size(); ++p) total[p].add(sums[p]);
+        }
+        return ratios(total);
+      });
   score.metric = "spread-skill ratio";
   return score;
 }
 
 Score rank_score(const Comparison& comparison, const std::vector<std::int64_t>& columns) {
+  std::vector<Deviations> deviations;
+  for (const std::int64_t column : columns) deviations.push_back(deviations_of(comparison, column));
   std::vector<std::vector<std::int64_t>> counts(index(comparison.steps()));  // of the first cut
   Score score = score_over_time(comparison, [&](std::int64_t step) {
     std::vector<RankHistogram> histograms(comparison.pairings().size(), RankHistogram(kRankBins));
     std::vector<float> uniforms(index(comparison.groups().front().truth));
     for (std::size_t g = 0; g < comparison.groups().size(); ++g) {
-      for (const std::int64_t column : columns) {
-        const SortedValues sorted = sorted_column(comparison, comparison.groups()[g], step, column);
-        fill_uniform({static_cast<std::uint64_t>(column), Purpose::kRankTies,
+      for (std::size_t c = 0; c < columns.size(); ++c) {
+        // Where the truth hardly varies, ranks would tell of the last digits.
+        if (deviations[c].is_negligible_at(step)) continue;
+        fill_uniform({static_cast<std::uint64_t>(columns[c]), Purpose::kRankTies,
                       static_cast<std::uint64_t>(g), static_cast<std::uint32_t>(step)},
                      uniforms);
-        sorted.for_each(
-            comparison.pairings(), [&](std::size_t p, const auto& ensemble, const auto& reference) {
-              histograms[p].add(ensemble, reference, std::span(uniforms).first(reference.size()));
-            });
+        sorted_column(comparison, g, step, columns[c])
+            .for_each(comparison.pairings(), g,
+                      [&](std::size_t p, const auto& ensemble, const auto& reference) {
+                        for (int copy = 0; copy < comparison.pairings()[p].copies_of(g); ++copy) {
+                          histograms[p].add(ensemble, reference,
+                                            std::span(uniforms).first(reference.size()));
+                        }
+                      });
       }
     }
     counts[index(step)] = histograms.front().counts();

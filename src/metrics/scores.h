@@ -27,11 +27,13 @@ Score crossing_score(const Comparison& comparison, std::int64_t index);
 // Means over `columns` of the fair CRPS (crps.h).
 Score crps_score(const Comparison& comparison, const std::vector<std::int64_t>& columns);
 
-// The spread-skill ratio (spread_skill.h) over `columns`, each in units of its own deviation in the
-// truth. 1 is right, below 1 the ensemble spreads too little.
+// The spread-skill ratio (spread_skill.h) over `columns` and steps, each column in units of its own
+// deviation in the truth; columns that are constant there take no part. 1 is right, below 1 the
+// ensemble spreads too little.
 Score spread_skill_score(const Comparison& comparison, const std::vector<std::int64_t>& columns);
 
-// How uneven the rank histogram over `columns` is (rank_histogram.h). Details: `counts`, its bars
+// How uneven the rank histogram over `columns` is (rank_histogram.h), without the steps at which a
+// column's deviation in the truth is below 1e-3 of that over all steps. Details: `counts`, its bars
 // over all steps, in the first cut.
 Score rank_score(const Comparison& comparison, const std::vector<std::int64_t>& columns);
 

@@ -6,6 +6,7 @@
 
 #include "core/parallel.h"
 #include "core/random.h"
+#include "metrics/saturated.h"
 #include "metrics/wasserstein.h"
 
 namespace slift {
@@ -113,9 +114,10 @@ Comparison::Comparison(const Ensemble& generated, const Ensemble& truth, std::ve
     : generated_(generated), truth_(truth), groups_(std::move(groups)) {
   const Draws all(index(groups_.front().generated), 1);
   const auto add = [&](bool resampled, const Draws& ensemble, const Draws& second,
-                       const Draws& reference) {
-    pairings_.push_back({true, resampled, ensemble, reference, false});
-    if (!is_empty(second)) pairings_.push_back({false, resampled, second, reference, true});
+                       const Draws& reference, const Draws& of_groups = {}) {
+    pairings_.push_back({true, resampled, ensemble, reference, false, of_groups});
+    if (is_empty(second)) return;
+    pairings_.push_back({false, resampled, second, reference, true, of_groups});
   };
   for (std::int64_t cut = 0; cut < cuts; ++cut) {
     const Draws first = first_half(groups_.front().truth, cut);
@@ -125,8 +127,14 @@ Comparison::Comparison(const Ensemble& generated, const Ensemble& truth, std::ve
   const Draws first = first_half(groups_.front().truth, 0), second = other_half(first);
   for (std::int64_t r = 0; r < replicates; ++r) {
     const auto replicate = static_cast<std::uint32_t>(r);
-    add(true, resample(all, 1, replicate), resample(second, 2, replicate),
-        resample(first, 0, replicate));
+    if (groups_.size() > 1) {
+      // What varies from start to start is what one wants to know; and copies among the few members
+      // of a group would look like a smaller spread.
+      add(true, all, second, first, resample(Draws(groups_.size(), 1), 3, replicate));
+    } else {
+      add(true, resample(all, 1, replicate), resample(second, 2, replicate),
+          resample(first, 0, replicate));
+    }
   }
 }
 
@@ -149,7 +157,8 @@ Score score_once(const Comparison& comparison, const PairingValues& values) {
 }
 
 Score score_over_time(const Comparison& comparison,
-                      const std::function<PairingValues(std::int64_t step)>& at_step) {
+                      const std::function<PairingValues(std::int64_t step)>& at_step,
+                      const std::function<PairingValues()>& of_all) {
   const std::int64_t steps = comparison.steps() - 1;
   std::vector<PairingValues> values(index(steps));
   parallel_for(steps, [&](std::int64_t i) { values[index(i)] = at_step(i + 1); });
@@ -159,7 +168,7 @@ Score score_over_time(const Comparison& comparison,
     for (const PairingValues& v : values) series.push_back(v[p]);
     means.push_back(mean_of_finite(series));
   }
-  Score score = score_once(comparison, means);
+  Score score = score_once(comparison, of_all ? of_all() : means);
   for (std::int64_t i = 0; i < steps; ++i) {
     const double value = mean_of_finite(choose(comparison, values[index(i)], true, false));
     if (!std::isfinite(value)) continue;
@@ -194,14 +203,15 @@ void SortedValues::Sorted::draw(const Draws& draws, std::vector<float>& drawn) c
 SortedValues::SortedValues(std::span<const float> generated, std::span<const float> truth)
     : generated_(generated), truth_(truth) {}
 
-SortedValues sorted_column(const Comparison& comparison, const Group& group, std::int64_t step,
+SortedValues sorted_column(const Comparison& comparison, std::size_t which, std::int64_t step,
                            std::int64_t column, double scale) {
+  const Group& group = comparison.groups()[which];
   std::vector<float> generated =
       comparison.generated().column(step, column, group.first_generated, group.generated);
   std::vector<float> truth =
       comparison.truth().column(step, column, group.first_truth, group.truth);
   for (auto* values : {&generated, &truth}) {
-    for (float& v : *values) v = static_cast<float>(v * scale);
+    for (float& v : *values) v = saturated(v * scale);
   }
   return {generated, truth};
 }

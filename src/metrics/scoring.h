@@ -3,7 +3,8 @@
 // The truth is cut in two halves. The score compares the ensemble with the first half; the floor is
 // the same number for the second half in the ensemble's place: what a perfect emulator would score.
 // One cut gives a noisy floor (15 % from seed to seed for Duffing at 4096 members), so both are
-// means over several random cuts. Intervals come from resampling members with replacement.
+// means over several random cuts. Intervals come from resampling with replacement: members, or
+// groups of members where there are several.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,7 @@ struct Score {
   std::string name;             // what is compared: "state", "mean |x|"
   std::string metric;           // how: "sliced W2", "fair CRPS"
   double value = 0, floor = 0;  // NaN where they cannot be computed
-  // 95 %: the estimate +- 1.96 bootstrap standard errors over members.
+  // 95 %: the estimate +- 1.96 bootstrap standard errors over members or groups.
   std::optional<Interval> interval, floor_interval, ratio_interval;
   // Per step, if the score is a mean over time; time is normalised to [0, 1].
   std::vector<double> time, over_time, floor_over_time;
@@ -51,6 +52,9 @@ struct Pairing {
   bool resampled = false;  // a bootstrap replicate, else a cut
   Draws ensemble, reference;
   bool same_reference = false;  // as the pairing before
+  Draws groups = {};            // how often each group is drawn; empty: once
+
+  std::int32_t copies_of(std::size_t group) const { return groups.empty() ? 1 : groups[group]; }
 };
 
 // All pairings of two ensembles; the same positions are drawn in each group.
@@ -83,9 +87,11 @@ class Comparison {
 using PairingValues = std::vector<double>;
 
 // A score from its values at every step after the first, which is given, not generated. `at_step`
-// is called by several threads at once.
+// is called by several threads at once. The score is their mean over time, or what `of_all` says
+// when all steps are done.
 Score score_over_time(const Comparison& comparison,
-                      const std::function<PairingValues(std::int64_t step)>& at_step);
+                      const std::function<PairingValues(std::int64_t step)>& at_step,
+                      const std::function<PairingValues()>& of_all = {});
 // A score without a time axis.
 Score score_once(const Comparison& comparison, const PairingValues& values);
 
@@ -94,11 +100,13 @@ class SortedValues {
  public:
   SortedValues(std::span<const float> generated, std::span<const float> truth);
 
-  // Calls visit(p, ensemble, reference), both ascending, for every pairing p.
+  // Calls visit(p, ensemble, reference), both ascending, for every pairing p that draws `group`,
+  // whose values these are.
   template <typename Visit>
-  void for_each(std::span<const Pairing> pairings, const Visit& visit) const {
+  void for_each(std::span<const Pairing> pairings, std::size_t group, const Visit& visit) const {
     std::vector<float> ensemble, reference;
     for (std::size_t p = 0; p < pairings.size(); ++p) {
+      if (pairings[p].copies_of(group) == 0) continue;
       if (!pairings[p].same_reference) truth_.draw(pairings[p].reference, reference);
       (pairings[p].generated ? generated_ : truth_).draw(pairings[p].ensemble, ensemble);
       visit(p, ensemble, reference);
@@ -115,8 +123,8 @@ class SortedValues {
   Sorted generated_, truth_;
 };
 
-// The values of one column of one group at one step, times `scale`.
-SortedValues sorted_column(const Comparison& comparison, const Group& group, std::int64_t step,
+// The values of one column of group number `group` at one step, times `scale`.
+SortedValues sorted_column(const Comparison& comparison, std::size_t group, std::int64_t step,
                            std::int64_t column, double scale = 1);
 
 }  // namespace slift

@@ -17,7 +17,7 @@ TEST(SortedValues, AreDrawnAsOftenAsAskedFor) {
       {true, true, {0, 5, 3, 2}, {4, 0, 1}, false},
   };
   std::vector<DrawnValues> ensembles, references;
-  sorted.for_each(pairings, [&](std::size_t p, const auto& ensemble, const auto& reference) {
+  sorted.for_each(pairings, 0, [&](std::size_t p, const auto& ensemble, const auto& reference) {
     EXPECT_EQ(p, ensembles.size());
     ensembles.push_back(ensemble);
     references.push_back(reference);

@@ -26,6 +26,12 @@ void SpreadSkill::add(std::span<const float> ensemble, std::span<const float> ve
   ++groups_;
 }
 
+void SpreadSkill::add(const SpreadSkill& other) {
+  spread_squares_ += other.spread_squares_;
+  error_squares_ += other.error_squares_;
+  groups_ += other.groups_;
+}
+
 double SpreadSkill::spread() const {
   return std::sqrt(spread_squares_ / static_cast<double>(groups_));
 }

@@ -23,6 +23,8 @@ class SpreadSkill {
   // Adds a group: at least two members and one verification, in any order. A std::logic_error
   // leaves all as it was.
   void add(std::span<const float> ensemble, std::span<const float> verifications);
+  // Adds all groups of another.
+  void add(const SpreadSkill& other);
 
   double spread() const;  // both in the unit of the values; NaN before the first group
   double error() const;

@@ -9,6 +9,7 @@
 
 #include "core/random.h"
 #include "metrics/assignment.h"
+#include "metrics/saturated.h"
 
 namespace slift {
 
@@ -65,7 +66,7 @@ std::vector<float> project(std::span<const float> points, std::int64_t dim,
     for (std::size_t c = 0; c < width; ++c) {
       dot += static_cast<double>(points[i * width + c]) * direction[c];
     }
-    values[i] = static_cast<float>(dot);
+    values[i] = saturated(dot);
   }
   return values;
 }
@@ -106,21 +107,22 @@ double exact_w2(std::span<const float> a, std::span<const float> b, std::int64_t
   if (a.size() != b.size() || a.empty()) throw std::logic_error("exact_w2: sizes differ");
   const auto width = static_cast<std::size_t>(dim);
   const std::size_t n = a.size() / width;
+  const auto squared_distance = [&](std::size_t i, std::size_t j) {
+    double squares = 0;
+    for (std::size_t c = 0; c < width; ++c) {
+      const double d = static_cast<double>(a[i * width + c]) - b[j * width + c];
+      squares += d * d;
+    }
+    return squares;
+  };
   std::vector<float> cost(n * n);
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) {
-      float squares = 0;
-      for (std::size_t c = 0; c < width; ++c) {
-        const float d = a[i * width + c] - b[j * width + c];
-        squares += d * d;
-      }
-      cost[i * n + j] = squares;
-    }
+    for (std::size_t j = 0; j < n; ++j) cost[i * n + j] = saturated(squared_distance(i, j));
   }
   const auto assigned = solve_assignment(cost, static_cast<std::int64_t>(n));
   double total = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    total += cost[i * n + static_cast<std::size_t>(assigned[i])];
+    total += squared_distance(i, static_cast<std::size_t>(assigned[i]));
   }
   return std::sqrt(total / static_cast<double>(n));
 }

@@ -155,12 +155,24 @@ void save_model(const std::filesystem::path& path, const TransitionModel& model,
   write_safetensors(path, content);
 }
 
+namespace {
+
+ModelSpec spec_in(const std::map<std::string, std::string>& metadata,
+                  const std::filesystem::path& path) {
+  const auto text = metadata.find("slift");
+  require(text != metadata.end(), "{}: not a slift model file", path.string());
+  return ModelSpec::from_json(json::parse(text->second, nullptr, false), path.string());
+}
+
+}  // namespace
+
+ModelSpec read_model_spec(const std::filesystem::path& path) {
+  return spec_in(read_safetensors_header(path).metadata, path);
+}
+
 TransitionModel load_model(const std::filesystem::path& path) {
   const SafeTensors content = read_safetensors(path);
-  const auto text = content.metadata.find("slift");
-  require(text != content.metadata.end(), "{}: not a slift model file", path.string());
-  TransitionModel model(
-      ModelSpec::from_json(json::parse(text->second, nullptr, false), path.string()));
+  TransitionModel model(spec_in(content.metadata, path));
   torch::NoGradGuard no_grad;
   for (auto& item : model.backbone().named_parameters()) {
     const Tensor& stored = content.at(item.key(), path.string());

@@ -73,6 +73,7 @@ class TransitionModel {
 // `weights`, if given, stand in for the model's own (the EMA), in the order of its parameters.
 void save_model(const std::filesystem::path& path, const TransitionModel& model,
                 const std::vector<Tensor>& weights = {});
+ModelSpec read_model_spec(const std::filesystem::path& path);
 TransitionModel load_model(const std::filesystem::path& path);
 
 }  // namespace slift

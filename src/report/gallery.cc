@@ -25,7 +25,6 @@ struct Source {
   TrajectoryReader reader;
 
   bool has_states() const { return reader.info().record.empty(); }
-  bool has(std::int64_t step) const { return step < reader.info().steps; }
 };
 
 // The truth, then the runs.
@@ -70,8 +69,7 @@ void add_clouds(Gallery& gallery, const std::vector<Source>& sources,
   for (const Source& source : sources) {
     std::vector<Cloud> clouds;
     for (const std::int64_t step : steps) {
-      clouds.push_back(source.has(step) ? read_cloud(source.reader, gallery.points, step)
-                                        : Cloud());
+      clouds.push_back(read_cloud(source.reader, gallery.points, step));
     }
     const bool is_truth = gallery.rows.empty();
     if (is_truth) gallery.frame = frame_of(clouds);
@@ -82,10 +80,6 @@ void add_clouds(Gallery& gallery, const std::vector<Source>& sources,
     }
     GalleryRow row{source.label, source.run, {}};
     for (std::size_t c = 0; c < steps.size(); ++c) {
-      if (clouds[c].empty()) {
-        row.cells.push_back({"", "", "not so long"});
-        continue;
-      }
       const std::int64_t outside = histograms[c].outside;
       row.cells.push_back(
           {encode_png(draw_cloud(histograms[c], gallery.frame, full_count, kCloudScale)),
@@ -131,10 +125,6 @@ void add_fields(Gallery& gallery, const std::vector<Source>& sources,
   for (const Source& source : sources) {
     GalleryRow row{source.label, source.run, {}};
     for (std::size_t c = 0; c < steps.size(); ++c) {
-      if (!source.has(steps[c])) {
-        row.cells.push_back({"", "", "not so long"});
-        continue;
-      }
       const std::vector<float> state = read_state(source.reader, 0, steps[c]);
       row.cells.push_back({encode_png(draw_snapshot(state, shape, colours[c], scale)),
                            fmt::format("{} at {}, member 0", source.label, gallery.columns[c]),
@@ -157,7 +147,8 @@ void add_fields(Gallery& gallery, const std::vector<Source>& sources,
 Gallery make_gallery(const std::vector<RunData>& runs) {
   std::vector<Source> sources = open_sources(runs), shown;
   const TrajectoryInfo info = sources[0].reader.info();
-  const std::int64_t last = std::min(info.steps, sources[1].reader.info().steps) - 1;
+  std::int64_t last = runs.front().steps - 1;
+  for (const Source& source : sources) last = std::min(last, source.reader.info().steps - 1);
   Gallery gallery;
   gallery.end_time = static_cast<double>(last) * info.dt;
   gallery.note = note_on(sources);

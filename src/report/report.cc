@@ -53,6 +53,11 @@ void write_report(const std::vector<ReportRun>& runs, const std::filesystem::pat
             "{}: its fields are [{}], those of {} are [{}]: these runs cannot be compared",
             run.label, fmt::join(data.back().fields, ", "), runs.front().label,
             fmt::join(data.front().fields, ", "));
+    require(
+        data.back().steps == data.front().steps,
+        "{}: its evaluation compares {} states, that of {} {}: `slift compare` compares all over "
+        "the same time",
+        run.label, data.back().steps, runs.front().label, data.front().steps);
   }
   const Gallery gallery = make_gallery(data);
   const RunData& subject = data.front();

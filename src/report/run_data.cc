@@ -129,6 +129,7 @@ void read_evaluation(const fs::path& file, RunData& run) {
       run.groups = e.at("conditional").at("groups").get<std::int64_t>();
     }
     require_tables(e, name);
+    run.steps = std::ssize(e.at("moments").at("time"));
     run.fields = e.at("moments").at("fields").get<std::vector<std::string>>();
     run.spread = spread_in(e.at("moments"), run.fields);
     run.nearest = nearest_in(e);

@@ -40,6 +40,7 @@ struct RunData {
   nlohmann::json evaluation;  // known to have the parts named below, tables of the right shape
   std::string system;
   std::int64_t members = 0;              // of the ensemble and of each half of the truth
+  std::int64_t steps = 0;                // states of a trajectory that were compared
   std::vector<std::string> fields;       // names of components or channels
   std::vector<ReportScore> scores;       // not empty, the first is the headline
   std::vector<ReportScore> conditional;  // of members with a common start; may be empty
