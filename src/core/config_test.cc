@@ -56,6 +56,13 @@ TEST(Config, UnknownKeyNamesTheNearest) {
 
 TEST(Config, RulesNameFieldRuleAndValue) {
   EXPECT_EQ(error_of_text("[net]\nwidth = 0"), "file.toml: net.width must be at least 1, got 0");
+  Example large;
+  for (const std::string setting :
+       {"net.width=18446744073709551615", "net.width=1e3", "net.widths=[18446744073709551615]"}) {
+    EXPECT_NE(error_of([&] { large.schema().apply_setting(setting); }).find("whole number"),
+              std::string::npos)
+        << setting;
+  }
   EXPECT_EQ(error_of_text("[net]\nrate = -1.5"), "file.toml: net.rate must be above 0, got -1.5");
   EXPECT_EQ(error_of_text("[net]\nwidth = 1.5"),
             "file.toml: net.width must be a whole number, got 1.5");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -157,10 +158,15 @@ TrajectoryReader::TrajectoryReader(const fs::path& path)
   info_.steps = shape[1];
   info_.state_shape.assign(shape.begin() + 2, shape.end());
   info_.dt = hdf5::read_double_attribute(file, "dt").value_or(1);
+  require(std::isfinite(info_.dt) && info_.dt > 0, "{}: dt must be above 0, got {}", path_,
+          info_.dt);
   info_.system = hdf5::read_string_attribute(file, "system").value_or("unknown");
   info_.boundary = hdf5::read_string_attribute(file, "boundary").value_or("none");
   info_.seed = hdf5::read_integer_attribute(file, "seed").value_or(0);
   info_.fields = read_names(file, "fields");
+  require(info_.fields.empty() || std::ssize(info_.fields) == info_.channels(),
+          "{}: fields must name the {} components or channels, it has {} names", path_,
+          info_.channels(), info_.fields.size());
   info_.record = hdf5::read_string_attribute(file, "record").value_or("");
   info_.first_member = read_count(file, "first_member", 0, path_);
   info_.branches = read_count(file, "branches", 1, path_);

@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <thread>
 
+#include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/random.h"
 #include "core/testing.h"
@@ -158,6 +162,35 @@ TEST_F(TrajectoriesTest, AttributesSurvive) {
   EXPECT_TRUE(TrajectoryReader(folder_ / "b.h5").info().fields.empty());
 }
 
+// Longer than the 64 KiB of a header's message, as the record of a long vector is; and the same
+// bytes whenever they are written.
+TEST_F(TrajectoriesTest, AttributesMayBeLong) {
+  TrajectoryInfo info = make_info(1, 2, {3});
+  info.record = "{\"a\": \"" + std::string(300'000, 'x') + "\"}";
+  TrajectoryWriter(folder_ / "a.h5", info).commit();
+  EXPECT_TRUE(TrajectoryReader(folder_ / "a.h5").info() == info);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));  // times are kept in seconds
+  TrajectoryWriter(folder_ / "b.h5", info).commit();
+  EXPECT_EQ(read_file(folder_ / "a.h5"), read_file(folder_ / "b.h5"));
+}
+
+// As h5py writes str.
+TEST_F(TrajectoriesTest, StringsOfVariableLengthAreRead) {
+  const fs::path path = raw_file({2, 3, 4}, H5T_IEEE_F32LE, "/states", "");
+  {
+    const hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+    const hdf5::Handle type(H5Tcopy(H5T_C_S1), H5Tclose), space(H5Screate(H5S_SCALAR), H5Sclose);
+    H5Tset_size(type, H5T_VARIABLE);
+    for (const auto& [name, text] :
+         {std::pair("format", "slift-trajectories"), std::pair("system", "from h5py")}) {
+      const hdf5::Handle attribute(H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT),
+                                   H5Aclose);
+      EXPECT_GE(H5Awrite(attribute, type, &text), 0);
+    }
+  }
+  EXPECT_EQ(TrajectoryReader(path).info().system, "from h5py");
+}
+
 TEST_F(TrajectoriesTest, ShapesAreDescribed) {
   const TrajectoryInfo vectors = make_info(512, 71, {2}), fields = make_info(4, 5, {3, 8, 6});
   EXPECT_TRUE(vectors.is_vector());
@@ -226,6 +259,14 @@ TEST_F(TrajectoriesTest, OtherFilesAreRejected) {
   says(raw_file({2, 3, 4, 5, 6, 7}, H5T_IEEE_F32LE), "must have rank 3");
   says(raw_file({2, 3, 4}, H5T_IEEE_F64LE), "must be float32");
   says(raw_file({2, 3, 4}, H5T_STD_I32LE), "must be float32");
+  const auto with_attribute = [&](const char* name, const auto& value) {
+    const fs::path path = raw_file({2, 3, 4}, H5T_IEEE_F32LE);
+    const hdf5::Handle file(H5Fopen(path.c_str(), H5F_ACC_RDWR, H5P_DEFAULT), H5Fclose);
+    hdf5::write_attribute(file, name, value);
+    return path;
+  };
+  says(with_attribute("fields", std::string("[\"a\", \"b\"]")), "must name the 4 components");
+  for (const double dt : {0.0, -1.0, std::nan("")}) says(with_attribute("dt", dt), "dt must be");
   says(raw_file({0, 3, 4}, H5T_IEEE_F32LE), "must not be empty");
   says(raw_file({2, 0, 4}, H5T_IEEE_F32LE), "must not be empty");
 }

@@ -95,5 +95,21 @@ TEST(FairCrps, NeedsTwoMembersAndAVerification) {
   EXPECT_THROW(fair_crps(Values{1, 2}, Values{}), std::logic_error);
 }
 
+// A member that diverged is one of n, however far off it is: what it adds to the distance from the
+// truth it also adds to that of the members from each other.
+TEST(FairCrps, ALoneOutlierCountsByItsRankAlone) {
+  const Values x = sorted(normals(50, 1)), y = sorted(normals(80, 2));
+  Values far = x;
+  const double expected = [&] {
+    far.back() = 100;
+    return fair_crps(far, y);
+  }();
+  EXPECT_GT(expected, 0.3);
+  for (const float outlier : {1e6f, 1e22f, 3e38f}) {
+    far.back() = outlier;
+    EXPECT_DOUBLE_EQ(fair_crps(far, y), expected);
+  }
+}
+
 }  // namespace
 }  // namespace slift

@@ -28,7 +28,8 @@ struct MomentSums {
       means[index(step)][index(c)] += mean;
       squares[index(step)][index(c)] += mean * mean;
       if (!plan.of_vectors()) {
-        variances[index(step)][index(c)] += record[index(plan.first_variance() + c)];
+        const double deviation = record[index(plan.first_deviation() + c)];
+        variances[index(step)][index(c)] += deviation * deviation;
       }
     }
   }

@@ -192,10 +192,11 @@ std::vector<SpectrumTable> spectrum_tables(const Ensemble& generated, const Ense
   const auto rows = [&](const Ensemble& ensemble, std::int64_t step, std::int64_t channel) {
     std::vector<double> mean;
     for (std::int64_t k = 0; k < plan.wave_numbers; ++k) {
-      const std::int64_t column = plan.first_spectrum() + channel * plan.wave_numbers + k;
-      const auto values = ensemble.column(step, column, 0, ensemble.members);
-      mean.push_back(std::accumulate(values.begin(), values.end(), 0.0) /
-                     static_cast<double>(values.size()));
+      const std::int64_t column = plan.first_amplitude() + channel * plan.wave_numbers + k;
+      const auto amplitudes = ensemble.column(step, column, 0, ensemble.members);
+      double energy = 0;
+      for (const double a : amplitudes) energy += a * a;
+      mean.push_back(energy / static_cast<double>(amplitudes.size()));
     }
     return mean;
   };

@@ -1,11 +1,11 @@
 #include "metrics/record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "core/errors.h"
 #include "metrics/radial_spectrum.h"
-#include "metrics/saturated.h"
 
 namespace slift {
 
@@ -13,7 +13,7 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kRecordVersion = 1;
+constexpr int kRecordVersion = 2;
 constexpr std::int64_t kCellsPerSide = 4;  // of a field, in each channel
 
 // The middles of `parts` equal parts of 0 .. size-1; fewer if there are fewer.
@@ -63,12 +63,13 @@ struct Recorder {
       const double mean = sum / static_cast<double>(area);
       for (const float v : state.subspan(c * area, area)) squares += (v - mean) * (v - mean);
       record[at + c] = static_cast<float>(mean);
-      record[at + channels + c] = saturated(squares / static_cast<double>(area));
+      record[at + channels + c] =
+          static_cast<float>(std::sqrt(squares / static_cast<double>(area)));
     }
     at += 2 * channels;
     for (std::size_t c = 0; spectrum && c < channels; ++c) {
       for (const double e : spectrum->energy(state.subspan(c * area, area))) {
-        record[at++] = saturated(e);
+        record[at++] = static_cast<float>(std::sqrt(e));
       }
     }
   }
@@ -90,10 +91,10 @@ std::vector<std::string> RecordPlan::column_names() const {
   for (std::int64_t i = 0; i < std::ssize(cells); ++i) names.push_back(cell_name(i));
   if (of_vectors()) return names;
   for (const std::string& field : fields) names.push_back("mean " + field);
-  for (const std::string& field : fields) names.push_back("variance " + field);
+  for (const std::string& field : fields) names.push_back("deviation " + field);
   for (const std::string& field : fields) {
     for (std::int64_t k = 0; k < wave_numbers; ++k)
-      names.push_back(fmt::format("E {} {}", field, k));
+      names.push_back(fmt::format("amplitude {} {}", field, k));
   }
   return names;
 }

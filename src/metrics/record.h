@@ -24,9 +24,10 @@ namespace slift {
 //   cells       the state's value at each: all components of a vector; of a field 4 x 4 cells
 //   spread
 //               evenly over each channel
-//   means, variances   of each channel, over its cells; fields only
-//   spectra     the radial spectrum of each channel (radial_spectrum.h); fields of 2 x 2 cells or
-//               more only
+//   means, deviations   of each channel, over its cells; fields only
+//   amplitudes  roots of the radial spectrum of each channel (radial_spectrum.h); fields of 2 x 2
+//               cells or more only
+// Roots, as the squares of large or small numbers would not fit float32.
 struct RecordPlan {
   std::vector<std::int64_t> state_shape;
   std::vector<std::string> fields;  // names of components or channels
@@ -38,9 +39,11 @@ struct RecordPlan {
   std::int64_t channels() const { return state_shape.front(); }
   std::int64_t first_cell() const { return std::ssize(quantities); }
   std::int64_t first_mean() const { return first_cell() + std::ssize(cells); }
-  std::int64_t first_variance() const { return first_mean() + (of_vectors() ? 0 : channels()); }
-  std::int64_t first_spectrum() const { return first_variance() + (of_vectors() ? 0 : channels()); }
-  std::int64_t width() const { return first_spectrum() + channels() * wave_numbers; }
+  std::int64_t first_deviation() const { return first_mean() + (of_vectors() ? 0 : channels()); }
+  std::int64_t first_amplitude() const {
+    return first_deviation() + (of_vectors() ? 0 : channels());
+  }
+  std::int64_t width() const { return first_amplitude() + channels() * wave_numbers; }
   std::string cell_name(std::int64_t index) const;  // "x1", or "u(8, 24)" of a field
   std::vector<std::string> column_names() const;
 

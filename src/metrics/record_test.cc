@@ -38,15 +38,15 @@ TEST(Record, OfAVectorIsItsQuantitiesAndComponents) {
 TEST(Record, OfAFieldHasItsParts) {
   const TrajectoryInfo info = states({2, 8, 6}, {"u", "v"});
   const RecordPlan plan = plan_record(info, {});
-  // mean |x|, 2 x 16 cells, 2 means, 2 variances, 2 x 4 wave numbers.
+  // mean |x|, 2 x 16 cells, 2 means, 2 deviations, 2 x 4 wave numbers.
   EXPECT_EQ(plan.wave_numbers, 4);
   EXPECT_EQ(plan.width(), 1 + 32 + 2 + 2 + 8);
   EXPECT_EQ(std::ssize(plan.column_names()), plan.width());
   EXPECT_EQ(plan.cell_name(0), "u(1, 0)");
   EXPECT_EQ(plan.cell_name(31), "v(7, 5)");
   EXPECT_EQ(plan.column_names()[33], "mean u");
-  EXPECT_EQ(plan.column_names()[36], "variance v");
-  EXPECT_EQ(plan.column_names()[41], "E v 0");
+  EXPECT_EQ(plan.column_names()[36], "deviation v");
+  EXPECT_EQ(plan.column_names()[41], "amplitude v 0");
 
   std::vector<float> state(96);
   std::iota(state.begin(), state.begin() + 48, 0.0f);
@@ -62,11 +62,21 @@ TEST(Record, OfAFieldHasItsParts) {
   EXPECT_FLOAT_EQ(record[32], state[95]);
   EXPECT_FLOAT_EQ(record[33], 23.5f);
   EXPECT_FLOAT_EQ(record[34], 3);
-  EXPECT_FLOAT_EQ(record[35], (48 * 48 - 1) / 12.0f);
-  EXPECT_FLOAT_EQ(record[36], 0.5f);
-  EXPECT_NEAR(record[41], 9, 1e-5);    // E(0) of v is its mean squared
-  EXPECT_NEAR(record[43], 0.5, 1e-5);  // E(2), all of its variance
+  EXPECT_FLOAT_EQ(record[35], std::sqrt((48 * 48 - 1) / 12.0f));
+  EXPECT_FLOAT_EQ(record[36], std::sqrt(0.5f));
+  EXPECT_NEAR(record[41], 3, 1e-6);               // E(0) of v is its mean squared
+  EXPECT_NEAR(record[43], std::sqrt(0.5), 1e-6);  // E(2), all of its variance
   EXPECT_NEAR(record[42], 0, 1e-6);
+}
+
+TEST(Record, NamesOfQuantitiesAreTheirOwn) {
+  Quantity again;
+  again.name = "mean |x|", again.reduce = "max";
+  EXPECT_NE(error_of([&] {
+              plan_record(states({1, 4, 4}), {again});
+            }).find("mean |x|"),
+            std::string::npos);
+  EXPECT_EQ(plan_record(states({4}), {again}).quantities.size(), 1u);  // vectors have no such
 }
 
 TEST(Record, FieldsOfOneRowHaveNoSpectrum) {
@@ -85,7 +95,7 @@ TEST(Record, PlansOutliveTheFile) {
   const StateMap map = record_map(plan, info);
   const auto file = [&](const std::string& record, std::int64_t columns) {
     TrajectoryInfo recorded = info;
-    recorded.state_shape = {columns}, recorded.record = record;
+    recorded.state_shape = {columns}, recorded.fields = {}, recorded.record = record;
     TrajectoryWriter writer(folder / "r.h5", recorded);
     writer.commit();
     return TrajectoryReader(folder / "r.h5");
@@ -99,8 +109,8 @@ TEST(Record, PlansOutliveTheFile) {
   EXPECT_NE(error("[1", 3).find("broken description"), std::string::npos);
   EXPECT_NE(error(map.record, 3).find("have 3 columns"), std::string::npos);
   nlohmann::json later = plan.to_json();
-  later["version"] = 2;
-  EXPECT_NE(error(later.dump(), plan.width()).find("record version must be 1, got 2"),
+  later["version"] = 3;
+  EXPECT_NE(error(later.dump(), plan.width()).find("record version must be 2, got 3"),
             std::string::npos);
 }
 

@@ -95,7 +95,7 @@ struct Deviations {
   std::vector<double> at_steps;  // over members, at each step
 
   bool is_negligible_at(std::int64_t step) const {
-    return at_steps[index(step)] <= kNegligible * overall;
+    return overall == 0 || at_steps[index(step)] <= kNegligible * overall;
   }
 };
 
@@ -132,11 +132,12 @@ std::vector<double> mean_spectrum(const Ensemble& ensemble, std::int64_t step, s
   double members = 0;
   for (std::size_t m = 0; m < draws.size(); ++m) {
     if (draws[m] == 0) continue;
-    const float* spectrum = ensemble.at_step[index(step)].data() +
-                            (first + static_cast<std::int64_t>(m)) * plan.width() +
-                            plan.first_spectrum() + channel * plan.wave_numbers;
-    for (std::size_t k = 0; k < mean.size(); ++k)
-      mean[k] += draws[m] * static_cast<double>(spectrum[k]);
+    const float* amplitudes = ensemble.at_step[index(step)].data() +
+                              (first + static_cast<std::int64_t>(m)) * plan.width() +
+                              plan.first_amplitude() + channel * plan.wave_numbers;
+    for (std::size_t k = 0; k < mean.size(); ++k) {
+      mean[k] += draws[m] * static_cast<double>(amplitudes[k]) * amplitudes[k];
+    }
     members += draws[m];
   }
   for (double& energy : mean) energy /= members;

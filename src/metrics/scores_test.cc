@@ -299,5 +299,99 @@ TEST_F(ScoresTest, RecordsGiveTheSameScoresAsStates) {
   }
 }
 
+// Three states that hardly vary at first; noise that is nothing beside what comes later.
+TEST_F(ScoresTest, StepsThatHardlyVaryDoNotDecideTheSpread) {
+  const auto growing = [&](const std::string& name, std::int64_t members, std::uint64_t seed,
+                           float noise) {
+    const TrajectoryInfo info = walk_info(members, kSteps, {2});
+    std::vector<float> states = walks(info, seed);
+    const std::vector<float> rough = walks(info, seed + 100);
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      const std::size_t t = i / 2 % kSteps;
+      states[i] = states[i] * (t < 4 ? 1e-6f : 1.0f) + noise * rough[i];
+    }
+    return write(name, info, states);
+  };
+  EvaluateOptions options;
+  options.exact_points = 0, options.bootstrap = 0;
+  const Evaluation e =
+      evaluate(growing("g.h5", 500, 1, 1e-5f), growing("t.h5", 1000, 0, 0), options);
+  const Score* spread = e.find("spread-skill ratio");
+  EXPECT_NEAR(spread->value, 1, 0.1);
+  EXPECT_GT(spread->over_time[0], 5) << "each step is shown as it is";
+  const Score* ranks = e.find("unevenness of ranks");
+  EXPECT_LT(ranks->ratio(), 2);
+  EXPECT_EQ(ranks->time, (std::vector<double>{0.8, 1}));
+}
+
+TEST_F(ScoresTest, ConstantComponentsTakeNoPartInTheSpread) {
+  for (const float constant : {0.0f, 0.1f, 0.25f, 1e6f}) {
+    const auto with_constant = [&](const std::string& name, std::int64_t members,
+                                   std::uint64_t seed, float noise) {
+      const TrajectoryInfo info = walk_info(members, kSteps, {2});
+      std::vector<float> states = walks(info, seed);
+      for (std::size_t i = 1; i < states.size(); i += 2) states[i] = constant + noise * states[i];
+      return write(name, info, states);
+    };
+    EvaluateOptions options;
+    options.exact_points = 0, options.bootstrap = 0;
+    const Evaluation e =
+        evaluate(with_constant("g.h5", 500, 1, 1e-4f), with_constant("t.h5", 1000, 0, 0), options);
+    EXPECT_NEAR(e.find("spread-skill ratio")->value, 1, 0.15) << constant;
+    EXPECT_LT(e.find("unevenness of ranks")->ratio(), 2) << constant;
+  }
+}
+
+// One member of a field that diverged, but is finite, must not look better than the truth.
+TEST_F(ScoresTest, WhatDivergedIsFarOff) {
+  for (const auto& shape : {std::vector<std::int64_t>{2}, std::vector<std::int64_t>{1, 4, 4}}) {
+    const TrajectoryInfo info = walk_info(40, kSteps, shape);
+    std::vector<float> states = walks(info, 1);
+    for (std::int64_t i = info.state_size(); i < info.trajectory_size(); ++i) {
+      states[static_cast<std::size_t>(i)] *= 1e30f;
+    }
+    const Evaluation e = evaluate(write("g.h5", info, states),
+                                  write_walks("t.h5", walk_info(80, kSteps, shape), 0), {});
+    EXPECT_GT(e.headline().ratio(), 1e20);
+    const bool of_vectors = shape.size() == 1;
+    EXPECT_GT(of_vectors ? e.find("exact W2")->ratio() : 1e30, 1e20);
+    // 12 decades are all that a spectrum resolves.
+    EXPECT_GT(of_vectors ? 100 : e.find("log10 spectrum")->value, 10);
+    for (const auto& row : e.generated_std) {
+      for (const double deviation : row) EXPECT_TRUE(std::isfinite(deviation));
+    }
+  }
+}
+
+// Members of a file that begins within a group: those of whole groups are compared, with their own
+// starts.
+TEST_F(ScoresTest, GroupsBeginWhereTheirStartDoes) {
+  const auto branches_from = [&](const std::string& name, std::int64_t first, std::int64_t members,
+                                 std::int64_t branches, std::uint64_t seed) {
+    TrajectoryInfo info = walk_info(members, kSteps, {2});
+    info.branches = branches, info.first_member = first;
+    std::vector<float> states = walks(info, seed);
+    for (std::int64_t m = 0; m < members; ++m) {
+      for (std::int64_t t = 0; t < kSteps; ++t) {
+        float* x = states.data() + (m * kSteps + t) * 2;
+        if (t == 0) x[0] = x[1] = 0;
+        x[0] += 20.0f * static_cast<float>((first + m) / branches);
+      }
+    }
+    return write(name, info, states);
+  };
+  EvaluateOptions options;
+  options.exact_points = 0, options.bootstrap = 0;
+  const auto truth = branches_from("t.h5", 0, 8 * 64, 64, 0);
+  // Starts 1 to 7 are whole in the first, 4 to 7 in the second.
+  for (const auto& [first, groups] : {std::pair(15, 7), std::pair(4 * 32, 4)}) {
+    const Evaluation e =
+        evaluate(branches_from("g.h5", first, 8 * 32 - first, 32, 1), truth, options);
+    EXPECT_EQ(e.branch_groups, groups);
+    ASSERT_FALSE(e.conditional.empty());
+    EXPECT_NEAR(e.conditional.front().ratio(), 1, 0.3);
+  }
+}
+
 }  // namespace
 }  // namespace slift

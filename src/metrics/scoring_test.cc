@@ -49,6 +49,31 @@ TEST(Comparison, CutsAreHalvesAndReplicatesAreResamples) {
   EXPECT_NE(comparison.pairings()[6].ensemble, comparison.pairings()[8].ensemble);
 }
 
+// Of several groups, groups are resampled, each with all its members.
+TEST(Comparison, GroupsAreResampledWhole) {
+  Ensemble generated, truth;
+  std::vector<Group> groups;
+  for (std::int64_t g = 0; g < 40; ++g) groups.push_back({4 * g, 4, 8 * g, 8});
+  const Comparison comparison(generated, truth, groups, 2, 3);
+  for (std::size_t p = 0; p < comparison.pairings().size(); p += 2) {
+    const Pairing &value = comparison.pairings()[p], &floor = comparison.pairings()[p + 1];
+    EXPECT_EQ(value.ensemble, (Draws{1, 1, 1, 1}));
+    EXPECT_EQ(value.groups, floor.groups);
+    std::int32_t drawn = 0;
+    for (std::size_t g = 0; g < groups.size(); ++g) drawn += value.copies_of(g);
+    EXPECT_EQ(drawn, 40);
+    EXPECT_EQ(value.resampled, !value.groups.empty());
+  }
+  EXPECT_NE(comparison.pairings()[4].groups, comparison.pairings()[6].groups);
+  const SortedValues sorted(DrawnValues{2, 1, 3, 4}, DrawnValues{7, 8});
+  std::vector<std::size_t> visited;
+  for (std::size_t g = 0; g < 2; ++g) {
+    const std::vector<Pairing> pairings = {{true, true, {1, 1, 1, 1}, {1, 1}, false, {0, 3}}};
+    sorted.for_each(pairings, g, [&](auto...) { visited.push_back(g); });
+  }
+  EXPECT_EQ(visited, (std::vector<std::size_t>{1}));
+}
+
 TEST(Comparison, OneTrueMemberVerifiesWithoutAFloor) {
   Ensemble generated, truth;
   const Comparison comparison(generated, truth, {{0, 6, 0, 1}, {6, 6, 1, 1}}, 2, 2);

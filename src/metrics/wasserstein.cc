@@ -115,9 +115,17 @@ double exact_w2(std::span<const float> a, std::span<const float> b, std::int64_t
     }
     return squares;
   };
+  // In units of the largest: whatever the unit of the points, their squares fit float.
+  double largest = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    for (std::size_t j = 0; j < n; ++j) largest = std::max(largest, squared_distance(i, j));
+  }
+  if (largest == 0) return 0;
   std::vector<float> cost(n * n);
   for (std::size_t i = 0; i < n; ++i) {
-    for (std::size_t j = 0; j < n; ++j) cost[i * n + j] = saturated(squared_distance(i, j));
+    for (std::size_t j = 0; j < n; ++j) {
+      cost[i * n + j] = static_cast<float>(squared_distance(i, j) / largest);
+    }
   }
   const auto assigned = solve_assignment(cost, static_cast<std::int64_t>(n));
   double total = 0;

@@ -171,5 +171,20 @@ TEST(ExactW2, IsNeverBelowTheSliced) {
   }
 }
 
+TEST(ExactW2, HoldsInEveryUnit) {
+  const Values a = normals(40, 1), b = normals(40, 2);
+  const double w2 = exact_w2(a, b, 2);
+  for (const float unit : {1e-30f, 1e25f}) {
+    Values large_a = a, large_b = b;
+    for (float& x : large_a) x *= unit;
+    for (float& x : large_b) x *= unit;
+    EXPECT_NEAR(exact_w2(large_a, large_b, 2) / unit, w2, 1e-5 * w2);
+  }
+  EXPECT_EQ(exact_w2(a, a, 2), 0);
+  Values diverged = a;
+  diverged[3] = 3e38f;
+  EXPECT_NEAR(exact_w2(diverged, b, 2), 3e38 / std::sqrt(20.0), 1e34);
+}
+
 }  // namespace
 }  // namespace slift

@@ -96,6 +96,41 @@ TEST_F(EvaluateCliTest, MemorisingIsFlagged) {
   EXPECT_NE(words.out.find("MEMORISING"), std::string::npos) << words.out;
 }
 
+// Copies of the first trajectories, which alone were trained on, are found among those.
+TEST_F(EvaluateCliTest, MemorisingIsLookedForAmongWhatWasTrainedOn) {
+  json_of({"simulate", "duffing", "-m", "64", "-s", "9", "-o", path("fresh.h5")});
+  const auto training_members = [&](const std::string& run, std::vector<std::string> more) {
+    std::vector<std::string> command{"evaluate",      run,          "--truth",
+                                     path("test.h5"), "--training", path("train.h5"),
+                                     "--bootstrap",   "10"};
+    command.insert(command.end(), more.begin(), more.end());
+    return json_of(command).at("nearest").at("training_members").get<int>();
+  };
+  const int all = json_of({"info", path("train.h5")}).at("members");
+  EXPECT_EQ(training_members(path("fresh.h5"), {}), all);
+  EXPECT_EQ(training_members(path("fresh.h5"), {"--training-members", "8"}), 8);
+  json_of({"train", path("run/config.toml"), "-o", path("few"), "--set", "data.members=16"});
+  json_of({"rollout", path("few"), "--init", path("test.h5"), "-m", "8"});
+  EXPECT_EQ(training_members(path("few"), {}), 16);
+}
+
+// All over the time that the shortest has, with as many members as the smallest.
+TEST_F(EvaluateCliTest, CompareIsOverTheSameTimeForAll) {
+  json_of({"rollout", path("run"), "--init", path("test.h5"), "-m", "32", "--steps", "10", "-o",
+           path("short.h5")});
+  json_of(
+      {"compare", path("train.h5"), path("short.h5"), "--truth", path("test.h5"), "-o", path("c")});
+  for (const char* label : {"train", "short"}) {
+    const json evaluation = json::parse(read_file(path("c/") + label + ".json"));
+    EXPECT_EQ(evaluation.at("moments").at("time").size(), 11u) << label;
+  }
+  json_of({"rollout", path("run"), "--init", path("test.h5"), "-m", "1", "-o", path("one.h5")});
+  const auto r = run_slift({"compare", path("train.h5"), path("one.h5"), "--truth", path("test.h5"),
+                            "-o", path("d"), "-q"});
+  EXPECT_EQ(r.exit_code, 2);
+  EXPECT_NE(r.err.find("at least 2 members are needed, got 1"), std::string::npos) << r.err;
+}
+
 TEST_F(EvaluateCliTest, CompareMakesATableAndAPage) {
   json_of({"rollout", path("run"), "--init", path("test.h5"), "-m", "32"});
   const auto r = run_slift({"compare", path("run"), path("train.h5"), "--truth", path("test.h5"),
