@@ -31,6 +31,7 @@ class ChoiceFile {
 
   std::filesystem::path path_;
   std::map<std::string, nlohmann::json> choices_;  // that were found or kept
+  bool warned_ = false;                            // that they cannot be kept
 };
 
 }  // namespace slift::kernels

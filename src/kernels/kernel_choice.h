@@ -55,7 +55,7 @@ inline bool has_cuda_kernel(const Tensor&) { return false; }
 #endif
 
 // A channels-last field as a matrix, [B, C, H, W] -> [B H W, C].
-inline Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).reshape({-1, x.size(1)}); }
+inline Tensor as_rows(const Tensor& x) { return x.permute({0, 2, 3, 1}).flatten(0, 2); }
 
 // Gradients of a 1 x 1 convolution, y = [a, b] W^T as matrices: of the `count` inputs from `first`
 // on, and that of W [outputs, inputs], which is written.

@@ -140,7 +140,7 @@ void PieceWriter::require_finite(const Piece& piece) const {
     const auto state = values_of(piece, i * size, size);
     const auto bad = std::ranges::find_if_not(state, [](float x) { return std::isfinite(x); });
     if (bad == state.end()) continue;
-    throw std::runtime_error(fmt::format(
+    throw Diverged(fmt::format(
         "the rollout diverged: member {} is {} at step {}; the model is not stable there (train "
         "longer, or use a larger data set)",
         setup_.first_member + piece.first + i / piece.states, *bad,

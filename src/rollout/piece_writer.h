@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "data/state_map.h"
+#include "rollout/diverged.h"
 #include "data/trajectories.h"
 #include "tensor/torch_compat.h"
 
@@ -51,8 +52,8 @@ class PieceWriter {
   PieceWriter(const PieceWriter&) = delete;
   PieceWriter& operator=(const PieceWriter&) = delete;
 
-  // Each rethrows what went wrong in the thread; std::runtime_error naming member and step if a
-  // state is not finite. Pieces are written in the order of put(); one with the last states of its
+  // Each rethrows what went wrong in the thread; Diverged naming member and step if a state is not
+  // finite. Pieces are written in the order of put(); one with the last states of its
   // members is recorded in the writer's journal now and then.
   Piece take();
   void put(Piece piece);

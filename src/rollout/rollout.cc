@@ -12,6 +12,7 @@
 #include "core/progress.h"
 #include "rollout/chunk.h"
 #include "rollout/piece_writer.h"
+#include "tensor/runtime.h"
 
 namespace slift {
 
@@ -63,7 +64,7 @@ std::string describe_work(const TransitionModel& model, const TrajectoryReader& 
   nlohmann::json work = {{"slift", SLIFT_VERSION},
                          {"libtorch", torch_version()},
                          {"model", fmt::format("{:016x}", digest(model))},
-                         {"device", model.device().is_cuda() ? "cuda" : "cpu"},
+                         {"device", describe_device(model.device())},
                          {"precision", model.precision()},
                          {"initial", start.string()},
                          {"initial_bytes", fs::file_size(start)},

@@ -55,7 +55,7 @@ StepCheck check_rollout(const TransitionModel& model, const TrajectoryReader& in
 // Rolls out from `initial`'s trajectories into the file `out`, which gets what `map` keeps of the
 // states, with a progress line. If a GPU's memory is too small for the batch, it is halved, with a
 // warning, before anything is written. Throws UserError if `initial` does not fit,
-// std::runtime_error naming member and step if a state is not finite; either leaves nothing behind.
+// Diverged naming member and step if a state is not finite; either leaves nothing behind.
 //
 // If the process is killed, or interrupted (then Interrupted is thrown), what has been finished
 // stays at OUT.partial with a journal: the same call, with the same model, files and options that

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/progress.h"
 #include "metrics/evaluation.h"
+#include "rollout/diverged.h"
 #include "rollout/rollout.h"
 
 namespace slift {
@@ -31,7 +32,7 @@ std::function<Scores(const TransitionModel&)> make_validator(const TrainConfig& 
       throw;
     } catch (const Interrupted&) {
       return {};  // the training stops by itself, after saving
-    } catch (const std::runtime_error& diverged) {
+    } catch (const Diverged& diverged) {
       spdlog::warn("validation: {}", diverged.what());
       return {{"diverged", 1}};
     }

@@ -28,9 +28,19 @@ void Beside::join() {
   side_.reset();
 }
 
+Beside::~Beside() {
+  try {
+    join();
+  } catch (...) {
+    // The GPU has failed, and whoever is on the way out says so.
+  }
+}
+
 #else
 
 Beside::Beside(const at::Device&, const std::function<void()>& body) { body(); }
+
+Beside::~Beside() = default;
 
 void Beside::join() {}
 

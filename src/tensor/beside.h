@@ -22,7 +22,7 @@ class Beside {
   Beside(const at::Device& device, const std::function<void()>& body);
   Beside(const Beside&) = delete;
   Beside& operator=(const Beside&) = delete;
-  ~Beside() { join(); }
+  ~Beside();
 
   // The stream that was current waits until it is done. The host does not.
   void join();

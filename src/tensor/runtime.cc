@@ -57,6 +57,15 @@ void allow_tf32(bool allowed) {
   at::globalContext().setAllowTF32CuBLAS(allowed);
 }
 
+std::string describe_device([[maybe_unused]] const at::Device& device) {
+#ifdef SLIFT_WITH_CUDA
+  if (device.is_cuda()) {
+    return std::string("cuda ") + at::cuda::getDeviceProperties(device.index())->name;
+  }
+#endif
+  return "cpu";
+}
+
 bool multiplies_fp8([[maybe_unused]] const at::Device& device) {
 #ifdef SLIFT_WITH_CUDA
   if (device.is_cuda()) {

@@ -17,6 +17,9 @@ at::Device resolve_device(const std::string& name, int index = 0);
 // until asked for.
 void allow_tf32(bool allowed);
 
+// "cpu", or "cuda" and the name of the GPU: what the last bits of results depend on.
+std::string describe_device(const at::Device& device);
+
 // Whether it is a GPU that multiplies numbers of 8 bits, which those of compute capability 8.9 and
 // more do.
 bool multiplies_fp8(const at::Device& device);

@@ -52,7 +52,11 @@ void StepGraph::run(const std::function<void()>& body) {
         try {
           body();
         } catch (...) {
-          record_->graph.capture_end();  // or the allocator would record from now on
+          try {
+            record_->graph.capture_end();  // or the allocator would record from now on
+          } catch (...) {
+            // A recording that was broken cannot end well; what broke it is thrown.
+          }
           throw;
         }
         record_->graph.capture_end();

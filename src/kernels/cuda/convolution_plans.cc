@@ -167,7 +167,11 @@ class Timer {
   Timer() {
     check_cuda(cudaEventCreate(&begin_), "cudaEventCreate");
     check_cuda(cudaEventCreate(&end_), "cudaEventCreate");
-    check_cuda(cudaMalloc(&workspace_, kMostWorkspace), "memory for tuning convolutions");
+    // LibTorch may hold most of the GPU's memory: plans that need more than is left are not tried.
+    for (bytes_ = kMostWorkspace; bytes_ > 0; bytes_ /= 4) {
+      if (cudaMalloc(&workspace_, static_cast<std::size_t>(bytes_)) == cudaSuccess) return;
+      cudaGetLastError();  // or the next launch would be blamed
+    }
   }
   ~Timer() {
     cudaEventDestroy(begin_);
@@ -176,6 +180,8 @@ class Timer {
   }
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
+
+  std::int64_t workspace_bytes() const { return bytes_; }
 
   // Milliseconds of one run, the least of `repeats` after a first one, or the first's if that was
   // long and longer than `best`.
@@ -199,6 +205,7 @@ class Timer {
  private:
   cudaEvent_t begin_ = nullptr, end_ = nullptr;
   void* workspace_ = nullptr;
+  std::int64_t bytes_ = 0;
 };
 
 struct Timed {
@@ -243,12 +250,12 @@ Timed tune(const ConvProblem& problem, const ConvOperands& operands, void* strea
     for (const ConvChoice& choice : choices) {
       try {
         std::unique_ptr<ConvPlan> plan = planner.plan(choice);
-        if (plan->workspace_bytes() > kMostWorkspace) continue;
+        if (plan->workspace_bytes() > timer.workspace_bytes()) continue;
         const float ms = timer.time(*plan, operands, 2, best, stream);
         best = std::min(best, ms);
         timed.push_back({ms, choice, std::move(plan)});
       } catch (const std::runtime_error&) {
-        // Not supported on this GPU after all.
+        cudaGetLastError();  // not supported on this GPU after all
       }
     }
     std::sort(timed.begin(), timed.end());
