@@ -32,9 +32,20 @@ std::vector<fs::path> finished_checkpoints(const fs::path& folder) {
   return found;
 }
 
+// Under another name first: half a checkpoint must never be taken for a whole one.
+void remove_checkpoint(const fs::path& checkpoint) {
+  const fs::path doomed = checkpoint.string() + kUnfinished;
+  std::error_code error;
+  fs::remove_all(doomed, error);
+  fs::rename(checkpoint, doomed, error);
+  if (!error) fs::remove_all(doomed, error);
+}
+
 }  // namespace
 
-CheckpointFolder::CheckpointFolder(const fs::path& run) : folder_(run / "checkpoints") {
+CheckpointFolder::CheckpointFolder(const fs::path& run) : folder_(run / "checkpoints") {}
+
+void CheckpointFolder::remove_unfinished() {
   if (!fs::exists(folder_)) return;
   std::vector<fs::path> stale;
   for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -63,7 +74,7 @@ void CheckpointFolder::save(std::int64_t step, const TransitionModel& model,
     throw;
   }
   const auto all = finished_checkpoints(folder_);
-  for (std::size_t i = 0; i + kKept < all.size(); ++i) fs::remove_all(all[i], error);
+  for (std::size_t i = 0; i + kKept < all.size(); ++i) remove_checkpoint(all[i]);
 }
 
 std::optional<fs::path> CheckpointFolder::newest() const {

@@ -67,7 +67,10 @@ class Run {
         ranks_(ranks),
         trainer_(config, ranks),
         checkpoints_(options.run) {
-    if (ranks.leads()) prepare_folder(config, options);
+    if (ranks.leads()) {
+      prepare_folder(config, options);
+      checkpoints_.remove_unfinished();
+    }
     ranks.wait_for_all();
     const json counters = load_newest_checkpoint();
     watch_.emplace(counters.value("seconds", 0.0));
