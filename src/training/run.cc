@@ -4,6 +4,7 @@
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
+#include "core/file_lock.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
@@ -68,6 +69,9 @@ class Run {
         trainer_(config, ranks),
         checkpoints_(options.run) {
     if (ranks.leads()) {
+      lock_.emplace(
+          options.run / "train.lock",
+          fmt::format("{}: another slift is training in this folder", options.run.string()));
       prepare_folder(config, options);
       checkpoints_.remove_unfinished();
     }
@@ -241,6 +245,7 @@ class Run {
   Ranks& ranks_;
   Trainer trainer_;
   CheckpointFolder checkpoints_;
+  std::optional<FileLock> lock_;  // of the leading rank
   std::optional<Stopwatch> watch_;
   std::optional<RunLog> log_;  // of the leading rank
   double phase_ = 0, sum_ = 0, last_loss_ = std::nan("");

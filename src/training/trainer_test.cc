@@ -265,6 +265,26 @@ TEST_F(TrainerTest, AnExistingRunIsNotOverwrittenByChance) {
   EXPECT_EQ(metrics(run("a")).size(), 5u);
 }
 
+TEST_F(TrainerTest, ASecondTrainingInTheFolderIsRefusedAndHarmless) {
+  train(config_, {run("alone")});
+  int tried = 0;
+  const auto intrude = [&](const TransitionModel&) -> Scores {
+    const fs::path unfinished = run("a") / "checkpoints" / "step-00000099.partial";
+    fs::create_directories(unfinished);
+    for (const bool resume : {true, false}) {
+      const std::string error = error_of([&] { train(config_, {run("a"), resume, !resume}); });
+      EXPECT_TRUE(contains(error, run("a").string() + ": another slift is training")) << error;
+      ++tried;
+    }
+    EXPECT_TRUE(fs::exists(unfinished));
+    return {};
+  };
+  train(config_, {run("a"), /*resume=*/false, /*overwrite=*/false, intrude});
+  EXPECT_EQ(tried, 2);
+  EXPECT_TRUE(model_bytes(run("a")) == model_bytes(run("alone")));
+  EXPECT_FALSE(fs::exists(run("a") / "train.lock"));
+}
+
 TEST_F(TrainerTest, BadInputLeavesNoRun) {
   const auto refused = [&](const TrainConfig& config, const std::string& word) {
     const std::string error = error_of([&] { train(config, {run("a")}); });
