@@ -11,6 +11,7 @@
 #include "tensor/runtime.h"
 #include "training/checkpoint.h"
 #include "training/run_log.h"
+#include "training/same_data.h"
 #include "training/trainer.h"
 
 namespace slift {
@@ -118,6 +119,8 @@ class Run {
   json load_newest_checkpoint() {
     const auto newest = options_.resume ? checkpoints_.newest() : std::nullopt;
     if (!newest) return json::object();
+    require_same_data(read_model_spec(*newest / "model.safetensors"), trainer_.model().spec(),
+                      options_.run.string());
     const TrainingState state = CheckpointFolder::load(*newest);
     const json& c = state.counters;
     try {

@@ -28,7 +28,7 @@ using nlohmann::json;
 constexpr std::int64_t kMembers = 24, kStates = 15;
 
 // A few Duffing trajectories (method.md, section 2), by Euler-Maruyama with 10 inner steps.
-void write_duffing(const fs::path& path) {
+void write_duffing(const fs::path& path, std::uint64_t seed = 1) {
   TrajectoryInfo info;
   info.members = kMembers;
   info.steps = kStates;
@@ -38,7 +38,7 @@ void write_duffing(const fs::path& path) {
   std::vector<float> states;
   for (std::int64_t m = 0; m < kMembers; ++m) {
     float noise[2 + 10 * kStates];
-    fill_normal({1, Purpose::kSystemNoise, static_cast<std::uint64_t>(m), 0}, noise);
+    fill_normal({seed, Purpose::kSystemNoise, static_cast<std::uint64_t>(m), 0}, noise);
     double x = std::sqrt(0.5) * noise[0], v = 10 + std::sqrt(0.5) * noise[1];
     for (std::int64_t t = 0; t < kStates; ++t) {
       states.push_back(static_cast<float>(x));
@@ -251,6 +251,20 @@ TEST_F(TrainerTest, ResumeRefusesAnotherExperiment) {
   other.threads = 1;
   other.graph = false;
   EXPECT_EQ(error_of([&] { train(other, {run("a"), /*resume=*/true}); }), "");
+}
+
+TEST_F(TrainerTest, ResumeRefusesOtherDataAndKeepsTheModel) {
+  train(config_, {run("a")});
+  const std::string bytes = model_bytes(run("a"));
+  const std::vector<json> log = metrics(run("a"));
+  write_duffing(config_.path, /*seed=*/2);
+  const std::string error = error_of([&] { train(config_, {run("a"), /*resume=*/true}); });
+  EXPECT_TRUE(contains(error, run("a").string())) << error;
+  EXPECT_TRUE(contains(error, "not those this run was trained on: mean")) << error;
+  EXPECT_TRUE(model_bytes(run("a")) == bytes);
+  EXPECT_EQ(metrics(run("a")), log);
+  write_duffing(config_.path);
+  EXPECT_EQ(error_of([&] { train(config_, {run("a"), /*resume=*/true}); }), "");
 }
 
 TEST_F(TrainerTest, AnExistingRunIsNotOverwrittenByChance) {
