@@ -69,6 +69,7 @@ void CheckpointFolder::save(std::int64_t step, const TransitionModel& model,
     sync_to_disk(partial);
     fs::rename(partial, final_path);
     sync_to_disk(folder_);
+    sync_to_disk(folder_.parent_path());
   } catch (...) {
     fs::remove_all(partial, error);
     throw;

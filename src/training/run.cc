@@ -240,6 +240,7 @@ class Run {
         stop_diverged(trainer_.iteration(), "the weights are not finite");
       }
     }
+    log_->sync();  // before the checkpoint that counts its bytes
     checkpoints_.save(trainer_.iteration(), trainer_.model(), trainer_.optimizer().ema(), state);
   }
 
