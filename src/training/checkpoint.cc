@@ -45,7 +45,15 @@ void remove_checkpoint(const fs::path& checkpoint) {
 
 CheckpointFolder::CheckpointFolder(const fs::path& run) : folder_(run / "checkpoints") {}
 
+void CheckpointFolder::clear() {
+  const fs::path doomed = folder_.string() + kUnfinished;
+  fs::remove_all(doomed);
+  if (fs::exists(folder_)) fs::rename(folder_, doomed);
+  fs::remove_all(doomed);
+}
+
 void CheckpointFolder::remove_unfinished() {
+  fs::remove_all(folder_.string() + kUnfinished);
   if (!fs::exists(folder_)) return;
   std::vector<fs::path> stale;
   for (const auto& entry : fs::directory_iterator(folder_)) {

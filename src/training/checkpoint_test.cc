@@ -94,6 +94,18 @@ TEST_F(Checkpoints, UnfinishedOnesAreNeverNewestAndStayUntilTheTrainerRemovesThe
   EXPECT_EQ(names(), (std::set<std::string>{"step-00000001"}));
 }
 
+TEST_F(Checkpoints, ClearingLeavesNone) {
+  CheckpointFolder folder(run_);
+  EXPECT_NO_THROW(folder.clear());
+  save(1);
+  fs::create_directories(run_ / "checkpoints.partial" / "step-00000000");  // of a killed clear()
+  folder.clear();
+  EXPECT_FALSE(folder.newest().has_value());
+  EXPECT_TRUE(fs::is_empty(run_));
+  save(2);
+  EXPECT_EQ(folder.newest()->filename(), "step-00000002");
+}
+
 TEST_F(Checkpoints, AFailedSaveLeavesNothingNew) {
   save(1);
   // float16 has no place in the state file: writing it fails after the model has been written.

@@ -21,7 +21,34 @@ using nlohmann::json;
 
 namespace {
 
-void prepare_folder(const TrainConfig& config, const TrainOptions& options) {
+// For --overwrite: removes what belongs to the old model, also what other commands made of it, and
+// nothing else. config.toml goes last: killed in between, the folder still holds a run.
+void remove_old_run(const TrainConfig& config, const fs::path& run, CheckpointFolder& checkpoints) {
+  constexpr const char* kNames[] = {"model.safetensors",
+                                    "metrics.jsonl",
+                                    "validation.h5",
+                                    "validation.h5.partial",
+                                    "validation.h5.partial.journal",
+                                    "rollout.h5",
+                                    "rollout.h5.partial",
+                                    "rollout.h5.partial.journal",
+                                    "evaluation.json",
+                                    "report.html",
+                                    "config.toml"};
+  for (const char* name : kNames) {
+    for (const std::string& data : {config.path, config.validation_path}) {
+      std::error_code absent;
+      require(!fs::equivalent(run / name, data, absent),
+              "{}: --overwrite would remove it, and the new run needs it", data);
+    }
+  }
+  checkpoints.clear();
+  for (const fs::path& events : EventFile::all_in(run)) fs::remove(events);
+  for (const char* name : kNames) fs::remove(run / name);
+}
+
+void prepare_folder(const TrainConfig& config, const TrainOptions& options,
+                    CheckpointFolder& checkpoints) {
   const fs::path saved = options.run / "config.toml";
   if (fs::exists(saved)) {
     require(options.resume || options.overwrite,
@@ -33,10 +60,7 @@ void prepare_folder(const TrainConfig& config, const TrainOptions& options) {
       now.schema().require_same_results(started.schema(), "--resume");
       return;
     }
-    for (const char* name : {"config.toml", "metrics.jsonl", "checkpoints", "model.safetensors"}) {
-      fs::remove_all(options.run / name);
-    }
-    for (const fs::path& events : EventFile::all_in(options.run)) fs::remove(events);
+    remove_old_run(config, options.run, checkpoints);
   }
   TrainConfig copy = config;
   write_file_atomically(saved, copy.schema().to_toml());
@@ -73,7 +97,7 @@ class Run {
       lock_.emplace(
           options.run / "train.lock",
           fmt::format("{}: another slift is training in this folder", options.run.string()));
-      prepare_folder(config, options);
+      prepare_folder(config, options, checkpoints_);
       checkpoints_.remove_unfinished();
     }
     ranks.wait_for_all();

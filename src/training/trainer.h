@@ -82,7 +82,7 @@ using Scores = std::vector<std::pair<std::string, double>>;
 struct TrainOptions {
   std::filesystem::path run;
   bool resume = false;     // continue from the newest checkpoint, or start if there is none
-  bool overwrite = false;  // remove what an earlier run left in the folder
+  bool overwrite = false;  // remove the earlier run in the folder and what was made of its model
   // Judges the averaged weights every `validation.every` steps; may be empty.
   std::function<Scores(const TransitionModel&)> validate = {};
 };

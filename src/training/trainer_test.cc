@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "core/atomic_file.h"
@@ -277,6 +278,37 @@ TEST_F(TrainerTest, AnExistingRunIsNotOverwrittenByChance) {
   train(config_, {run("a"), /*resume=*/false, /*overwrite=*/true});
   EXPECT_FALSE(model_bytes(run("a")) == bytes);
   EXPECT_EQ(metrics(run("a")).size(), 5u);
+}
+
+TEST_F(TrainerTest, OverwritingRemovesWhatBelongsToTheOldModelAndNothingElse) {
+  train(config_, {run("a")});
+  for (const char* name :
+       {"rollout.h5", "rollout.h5.partial", "rollout.h5.partial.journal", "validation.h5",
+        "validation.h5.partial", "validation.h5.partial.journal", "evaluation.json", "report.html",
+        "notes.txt"}) {
+    write_file_atomically(run("a") / name, "of the old model");
+  }
+  train(config_, {run("a"), /*resume=*/false, /*overwrite=*/true});
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(run("a"))) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("events.")) names.insert(name);
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"checkpoints", "config.toml", "metrics.jsonl",
+                                          "model.safetensors", "notes.txt"}));
+}
+
+TEST_F(TrainerTest, OverwritingRefusesToRemoveItsOwnData) {
+  train(config_, {run("a")});
+  const std::string bytes = model_bytes(run("a"));
+  TrainConfig other = config_;
+  other.path = (run("a") / "rollout.h5").string();
+  fs::copy_file(config_.path, other.path);
+  const std::string error = error_of([&] {
+    train(other, {run("a"), /*resume=*/false, /*overwrite=*/true});
+  });
+  EXPECT_TRUE(contains(error, other.path + ": --overwrite would remove it")) << error;
+  EXPECT_TRUE(fs::exists(other.path) && model_bytes(run("a")) == bytes);
 }
 
 TEST_F(TrainerTest, ASecondTrainingInTheFolderIsRefusedAndHarmless) {
