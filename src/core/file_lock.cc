@@ -15,7 +15,7 @@ namespace slift {
 
 namespace {
 
-int lock(int descriptor) {
+int lock_exclusively(int descriptor) {
   int result = 0;
   do {
     result = flock(descriptor, LOCK_EX | LOCK_NB);
@@ -39,7 +39,7 @@ FileLock::FileLock(std::filesystem::path path, const std::string& if_taken)
     // For writing: NFS grants exclusive locks on no others.
     descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     require(descriptor_ >= 0, "{}: cannot open: {}", path_.string(), std::strerror(errno));
-    if (lock(descriptor_) != 0) {
+    if (lock_exclusively(descriptor_) != 0) {
       if (errno != EWOULDBLOCK) return;  // no locks here
       close(descriptor_);
       fail("{}", if_taken);
