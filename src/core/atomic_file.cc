@@ -20,10 +20,7 @@ PartialFile::PartialFile(fs::path final_path) : final_(std::move(final_path)) {
   std::error_code error;
   require(!fs::is_directory(final_, error), "{}: is a folder, a file is to be written there",
           final_.string());
-  if (final_.has_parent_path()) {
-    fs::create_directories(final_.parent_path(), error);
-    require(!error, "{}: cannot create folder: {}", final_.parent_path().string(), error.message());
-  }
+  create_parent_folders(final_);
   partial_ = final_;
   partial_ += ".partial";
 }
@@ -54,6 +51,13 @@ void write_file_atomically(const fs::path& path, std::string_view content) {
             std::strerror(errno));
   }
   file.commit();
+}
+
+void create_parent_folders(const fs::path& path) {
+  if (!path.has_parent_path()) return;
+  std::error_code error;
+  fs::create_directories(path.parent_path(), error);
+  require(!error, "{}: cannot create folder: {}", path.parent_path().string(), error.message());
 }
 
 void sync_to_disk(const fs::path& path) {

@@ -30,6 +30,10 @@ class PartialFile {
 // Writes `content` to `path` through a PartialFile.
 void write_file_atomically(const std::filesystem::path& path, std::string_view content);
 
+// Creates the folders `path` lies in where they are missing. Throws UserError when that is
+// impossible.
+void create_parent_folders(const std::filesystem::path& path);
+
 // Syncs a file's or folder's content to disk. Throws UserError on failure (a full disk shows here).
 void sync_to_disk(const std::filesystem::path& path);
 

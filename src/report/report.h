@@ -17,6 +17,7 @@ struct ReportRun {
 
 // The first run is the subject, the others are compared with it; all must be of the same kind of
 // state and time step. Reads also the trajectory files that the evaluations name, for pictures.
+// The evaluation.json of a folder must be of the members and steps these files have now.
 // `out` appears whole or not at all. Throws UserError naming the file that is missing or unfit.
 void write_report(const std::vector<ReportRun>& runs, const std::filesystem::path& out);
 

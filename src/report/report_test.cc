@@ -256,6 +256,29 @@ TEST_F(ReportTest, ErrorsNameTheFile) {
   EXPECT_FALSE(fs::exists(out));
 }
 
+TEST_F(ReportTest, RefusesAnEvaluationOfAnotherRollout) {
+  const ReportRun run = make_vector_run();
+  const auto error_with = [&](const char* key, std::int64_t members, std::int64_t steps) {
+    json evaluation = make_evaluation({2}, 1, 1);
+    json& moments = evaluation["moments"];
+    moments[key] = members;
+    for (json* table : {&moments["time"], &moments["truth"]["mean"], &moments["truth"]["std"],
+                        &moments["generated"]["mean"], &moments["generated"]["std"]}) {
+      table->erase(table->begin() + steps, table->end());
+    }
+    make_run("lifting", "run", evaluation);
+    return message_of([&] { report_of({run}); });
+  };
+  EXPECT_EQ(error_with("generated_members", kMembers, kSteps), "no UserError");
+  const std::string members = error_with("generated_members", 7, kSteps);
+  EXPECT_NE(members.find("evaluation.json: is of another rollout"), std::string::npos) << members;
+  EXPECT_NE(members.find("run `slift evaluate` again"), std::string::npos) << members;
+  const std::string steps = error_with("generated_members", kMembers, kSteps - 2);
+  EXPECT_NE(steps.find("evaluation.json: is of another rollout"), std::string::npos) << steps;
+  const std::string truth = error_with("truth_members", 7, kSteps);
+  EXPECT_NE(truth.find("evaluation.json: is of another truth"), std::string::npos) << truth;
+}
+
 TEST_F(ReportTest, RefusesRunsOfAnotherShape) {
   const ReportRun run = make_vector_run();
   write_trajectories("other.h5", {3}, 1);

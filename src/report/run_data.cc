@@ -9,6 +9,7 @@
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
+#include "data/trajectories.h"
 
 namespace slift {
 
@@ -109,7 +110,26 @@ fs::path find_trajectories(const std::string& named, const fs::path& evaluation,
       named, evaluation.string(), role);
 }
 
-void read_evaluation(const fs::path& file, RunData& run) {
+// A rollout may have been repeated since: its pictures would stand beside scores of another one.
+void require_current(const std::string& name, const RunData& run) {
+  const TrajectoryReader generated(run.generated), truth(run.truth);
+  const auto evaluated = [&](const char* key) {
+    return run.evaluation.at("moments").at(key).get<std::int64_t>();
+  };
+  const std::int64_t steps = std::min(generated.info().steps, truth.info().steps);
+  require(evaluated("generated_members") == generated.info().members && run.steps == steps,
+          "{}: is of another rollout than {}: of {} members and {} steps, not {} and {}; run "
+          "`slift evaluate` again",
+          name, generated.path(), evaluated("generated_members"), run.steps,
+          generated.info().members, steps);
+  require(evaluated("truth_members") == truth.info().members,
+          "{}: is of another truth than {}: of {} members, not {}; run `slift evaluate` again",
+          name, truth.path(), evaluated("truth_members"), truth.info().members);
+}
+
+void read_evaluation(const ReportRun& source, RunData& run) {
+  const bool own = source.evaluation.empty();
+  const fs::path file = own ? source.folder / "evaluation.json" : source.evaluation;
   const std::string name = file.string();
   require(fs::exists(file), "{}: no such file; run `slift evaluate {}` first", name,
           file.parent_path().string());
@@ -135,6 +155,8 @@ void read_evaluation(const fs::path& file, RunData& run) {
     run.nearest = nearest_in(e);
     run.generated = find_trajectories(e.at("generated").get<std::string>(), file, "generated");
     run.truth = find_trajectories(e.at("truth").get<std::string>(), file, "true");
+    // Any other was made just now, perhaps of fewer steps than there are.
+    if (own) require_current(name, run);
   } catch (const json::exception& error) {
     fail("{}: not a readable evaluation: {}", name, error.what());
   }
@@ -178,7 +200,7 @@ LossCurve load_losses(const fs::path& file, std::size_t max_points) {
 RunData load_run(const ReportRun& run) {
   RunData data;
   data.label = run.label;
-  read_evaluation(run.evaluation.empty() ? run.folder / "evaluation.json" : run.evaluation, data);
+  read_evaluation(run, data);
   const fs::path config = run.folder / "config.toml", metrics = run.folder / "metrics.jsonl";
   if (run.folder.empty()) return data;
   if (fs::exists(config)) data.config = read_file(config);

@@ -32,9 +32,28 @@ std::vector<fs::path> finished_checkpoints(const fs::path& folder) {
   return found;
 }
 
+// Under another name first: half a checkpoint must never be taken for a whole one.
+void remove_checkpoint(const fs::path& checkpoint) {
+  const fs::path doomed = checkpoint.string() + kUnfinished;
+  std::error_code error;
+  fs::remove_all(doomed, error);
+  fs::rename(checkpoint, doomed, error);
+  if (!error) fs::remove_all(doomed, error);
+}
+
 }  // namespace
 
-CheckpointFolder::CheckpointFolder(const fs::path& run) : folder_(run / "checkpoints") {
+CheckpointFolder::CheckpointFolder(const fs::path& run) : folder_(run / "checkpoints") {}
+
+void CheckpointFolder::clear() {
+  const fs::path doomed = folder_.string() + kUnfinished;
+  fs::remove_all(doomed);
+  if (fs::exists(folder_)) fs::rename(folder_, doomed);
+  fs::remove_all(doomed);
+}
+
+void CheckpointFolder::remove_unfinished() {
+  fs::remove_all(folder_.string() + kUnfinished);
   if (!fs::exists(folder_)) return;
   std::vector<fs::path> stale;
   for (const auto& entry : fs::directory_iterator(folder_)) {
@@ -58,12 +77,13 @@ void CheckpointFolder::save(std::int64_t step, const TransitionModel& model,
     sync_to_disk(partial);
     fs::rename(partial, final_path);
     sync_to_disk(folder_);
+    sync_to_disk(folder_.parent_path());
   } catch (...) {
     fs::remove_all(partial, error);
     throw;
   }
   const auto all = finished_checkpoints(folder_);
-  for (std::size_t i = 0; i + kKept < all.size(); ++i) fs::remove_all(all[i], error);
+  for (std::size_t i = 0; i + kKept < all.size(); ++i) remove_checkpoint(all[i]);
 }
 
 std::optional<fs::path> CheckpointFolder::newest() const {

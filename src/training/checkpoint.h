@@ -23,8 +23,14 @@ struct TrainingState {
 
 class CheckpointFolder {
  public:
-  // `run` is the run folder; unfinished checkpoints in it are removed.
+  // `run` is the run folder; nothing in it is changed, so that others may look while it trains.
   explicit CheckpointFolder(const std::filesystem::path& run);
+
+  // Removes what a killed process left half written or half removed. For the process that trains in
+  // the folder, and only it: to others what is unfinished may be in the making.
+  void remove_unfinished();
+  // Removes all checkpoints, at once as far as anybody can see.
+  void clear();
 
   void save(std::int64_t step, const TransitionModel& model, const std::vector<Tensor>& ema,
             const TrainingState& state);

@@ -70,17 +70,40 @@ TEST_F(Checkpoints, TheNewestTwoAreKept) {
   EXPECT_EQ(CheckpointFolder(run_).newest()->filename(), "step-00000100");
 }
 
-TEST_F(Checkpoints, UnfinishedOnesAreRemovedAndNeverNewest) {
+TEST_F(Checkpoints, WhatAKillLeftOfARemovalIsRemoved) {
   save(1);
-  const CheckpointFolder open(run_);
+  save(2);
+  // Cut short after one file: the name is not that of a checkpoint any more.
+  fs::create_directories(run_ / "checkpoints" / "step-00000001.partial");
+  write_file_atomically(run_ / "checkpoints" / "step-00000001.partial" / "rest", "x");
+  save(3);
+  EXPECT_EQ(names(), (std::set<std::string>{"step-00000002", "step-00000003"}));
+}
+
+TEST_F(Checkpoints, UnfinishedOnesAreNeverNewestAndStayUntilTheTrainerRemovesThem) {
+  save(1);
   const fs::path partial = run_ / "checkpoints" / "step-00000002.partial";
   fs::create_directories(partial);
   write_file_atomically(partial / "model.safetensors", "half");
-  EXPECT_EQ(open.newest()->filename(), "step-00000001");
-  const CheckpointFolder reopened(run_);
+  CheckpointFolder folder(run_);
+  EXPECT_EQ(folder.newest()->filename(), "step-00000001");
+  EXPECT_TRUE(fs::exists(partial / "model.safetensors"));
+  folder.remove_unfinished();
   EXPECT_FALSE(fs::exists(partial));
-  EXPECT_EQ(reopened.newest()->filename(), "step-00000001");
+  EXPECT_EQ(folder.newest()->filename(), "step-00000001");
   EXPECT_EQ(names(), (std::set<std::string>{"step-00000001"}));
+}
+
+TEST_F(Checkpoints, ClearingLeavesNone) {
+  CheckpointFolder folder(run_);
+  EXPECT_NO_THROW(folder.clear());
+  save(1);
+  fs::create_directories(run_ / "checkpoints.partial" / "step-00000000");  // of a killed clear()
+  folder.clear();
+  EXPECT_FALSE(folder.newest().has_value());
+  EXPECT_TRUE(fs::is_empty(run_));
+  save(2);
+  EXPECT_EQ(folder.newest()->filename(), "step-00000002");
 }
 
 TEST_F(Checkpoints, AFailedSaveLeavesNothingNew) {

@@ -4,12 +4,14 @@
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
+#include "core/file_lock.h"
 #include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
 #include "tensor/runtime.h"
 #include "training/checkpoint.h"
 #include "training/run_log.h"
+#include "training/same_data.h"
 #include "training/trainer.h"
 
 namespace slift {
@@ -19,7 +21,34 @@ using nlohmann::json;
 
 namespace {
 
-void prepare_folder(const TrainConfig& config, const TrainOptions& options) {
+// For --overwrite: removes what belongs to the old model, also what other commands made of it, and
+// nothing else. config.toml goes last: killed in between, the folder still holds a run.
+void remove_old_run(const TrainConfig& config, const fs::path& run, CheckpointFolder& checkpoints) {
+  constexpr const char* kNames[] = {"model.safetensors",
+                                    "metrics.jsonl",
+                                    "validation.h5",
+                                    "validation.h5.partial",
+                                    "validation.h5.partial.journal",
+                                    "rollout.h5",
+                                    "rollout.h5.partial",
+                                    "rollout.h5.partial.journal",
+                                    "evaluation.json",
+                                    "report.html",
+                                    "config.toml"};
+  for (const char* name : kNames) {
+    for (const std::string& data : {config.path, config.validation_path}) {
+      std::error_code absent;
+      require(!fs::equivalent(run / name, data, absent),
+              "{}: --overwrite would remove it, and the new run needs it", data);
+    }
+  }
+  checkpoints.clear();
+  for (const fs::path& events : EventFile::all_in(run)) fs::remove(events);
+  for (const char* name : kNames) fs::remove(run / name);
+}
+
+void prepare_folder(const TrainConfig& config, const TrainOptions& options,
+                    CheckpointFolder& checkpoints) {
   const fs::path saved = options.run / "config.toml";
   if (fs::exists(saved)) {
     require(options.resume || options.overwrite,
@@ -31,10 +60,7 @@ void prepare_folder(const TrainConfig& config, const TrainOptions& options) {
       now.schema().require_same_results(started.schema(), "--resume");
       return;
     }
-    for (const char* name : {"config.toml", "metrics.jsonl", "checkpoints", "model.safetensors"}) {
-      fs::remove_all(options.run / name);
-    }
-    for (const fs::path& events : EventFile::all_in(options.run)) fs::remove(events);
+    remove_old_run(config, options.run, checkpoints);
   }
   TrainConfig copy = config;
   write_file_atomically(saved, copy.schema().to_toml());
@@ -67,7 +93,13 @@ class Run {
         ranks_(ranks),
         trainer_(config, ranks),
         checkpoints_(options.run) {
-    if (ranks.leads()) prepare_folder(config, options);
+    if (ranks.leads()) {
+      lock_.emplace(
+          options.run / "train.lock",
+          fmt::format("{}: another slift is training in this folder", options.run.string()));
+      prepare_folder(config, options, checkpoints_);
+      checkpoints_.remove_unfinished();
+    }
     ranks.wait_for_all();
     const json counters = load_newest_checkpoint();
     watch_.emplace(counters.value("seconds", 0.0));
@@ -111,6 +143,8 @@ class Run {
   json load_newest_checkpoint() {
     const auto newest = options_.resume ? checkpoints_.newest() : std::nullopt;
     if (!newest) return json::object();
+    require_same_data(read_model_spec(*newest / "model.safetensors"), trainer_.model().spec(),
+                      options_.run.string());
     const TrainingState state = CheckpointFolder::load(*newest);
     const json& c = state.counters;
     try {
@@ -230,6 +264,7 @@ class Run {
         stop_diverged(trainer_.iteration(), "the weights are not finite");
       }
     }
+    log_->sync();  // before the checkpoint that counts its bytes
     checkpoints_.save(trainer_.iteration(), trainer_.model(), trainer_.optimizer().ema(), state);
   }
 
@@ -238,6 +273,7 @@ class Run {
   Ranks& ranks_;
   Trainer trainer_;
   CheckpointFolder checkpoints_;
+  std::optional<FileLock> lock_;  // of the leading rank
   std::optional<Stopwatch> watch_;
   std::optional<RunLog> log_;  // of the leading rank
   double phase_ = 0, sum_ = 0, last_loss_ = std::nan("");

@@ -1,5 +1,6 @@
 #include "training/run_log.h"
 
+#include "core/atomic_file.h"
 #include "core/errors.h"
 
 namespace slift {
@@ -27,7 +28,10 @@ RunLog::RunLog(const std::filesystem::path& run, std::uint64_t bytes)
   fs::resize_file(path_, bytes);
   lines_.open(path_, std::ios::app);
   require(lines_.good(), "{}: cannot write", path_.string());
+  sync_to_disk(run);  // the name of a new file is content of its folder
 }
+
+void RunLog::sync() { sync_to_disk(path_); }
 
 void RunLog::write(const json& line) {
   lines_ << line.dump() << '\n';

@@ -18,6 +18,8 @@ class RunLog {
 
   // `line` has the step under "step"; its numbers, nested ones as "a/b", go to TensorBoard.
   void write(const nlohmann::json& line);
+  // Makes the lines durable. A checkpoint must not say more bytes() than the disk has.
+  void sync();
   std::uint64_t bytes() { return static_cast<std::uint64_t>(lines_.tellp()); }
 
  private:

@@ -82,7 +82,7 @@ using Scores = std::vector<std::pair<std::string, double>>;
 struct TrainOptions {
   std::filesystem::path run;
   bool resume = false;     // continue from the newest checkpoint, or start if there is none
-  bool overwrite = false;  // remove what an earlier run left in the folder
+  bool overwrite = false;  // remove the earlier run in the folder and what was made of its model
   // Judges the averaged weights every `validation.every` steps; may be empty.
   std::function<Scores(const TransitionModel&)> validate = {};
 };
@@ -95,9 +95,10 @@ struct TrainResult {
   GaugeReading gauge;  // of the last weights
 };
 
-// Throws UserError for a bad config or data, Interrupted after a signal (a checkpoint is left),
-// std::runtime_error if the loss is no longer finite (naming step and last good checkpoint) or a
-// rank is lost. Only the leading rank writes to the folder; all must see it.
+// Throws UserError for a bad config or data, or if another process trains in the folder,
+// Interrupted after a signal (a checkpoint is left), std::runtime_error if the loss is no longer
+// finite (naming step and last good checkpoint) or a rank is lost. Only the leading rank writes to
+// the folder; all must see it.
 TrainResult train(const TrainConfig& config, const TrainOptions& options);
 
 }  // namespace slift

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <functional>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "core/atomic_file.h"
@@ -28,7 +29,7 @@ using nlohmann::json;
 constexpr std::int64_t kMembers = 24, kStates = 15;
 
 // A few Duffing trajectories (method.md, section 2), by Euler-Maruyama with 10 inner steps.
-void write_duffing(const fs::path& path) {
+void write_duffing(const fs::path& path, std::uint64_t seed = 1) {
   TrajectoryInfo info;
   info.members = kMembers;
   info.steps = kStates;
@@ -38,7 +39,7 @@ void write_duffing(const fs::path& path) {
   std::vector<float> states;
   for (std::int64_t m = 0; m < kMembers; ++m) {
     float noise[2 + 10 * kStates];
-    fill_normal({1, Purpose::kSystemNoise, static_cast<std::uint64_t>(m), 0}, noise);
+    fill_normal({seed, Purpose::kSystemNoise, static_cast<std::uint64_t>(m), 0}, noise);
     double x = std::sqrt(0.5) * noise[0], v = 10 + std::sqrt(0.5) * noise[1];
     for (std::int64_t t = 0; t < kStates; ++t) {
       states.push_back(static_cast<float>(x));
@@ -253,6 +254,20 @@ TEST_F(TrainerTest, ResumeRefusesAnotherExperiment) {
   EXPECT_EQ(error_of([&] { train(other, {run("a"), /*resume=*/true}); }), "");
 }
 
+TEST_F(TrainerTest, ResumeRefusesOtherDataAndKeepsTheModel) {
+  train(config_, {run("a")});
+  const std::string bytes = model_bytes(run("a"));
+  const std::vector<json> log = metrics(run("a"));
+  write_duffing(config_.path, /*seed=*/2);
+  const std::string error = error_of([&] { train(config_, {run("a"), /*resume=*/true}); });
+  EXPECT_TRUE(contains(error, run("a").string())) << error;
+  EXPECT_TRUE(contains(error, "not those this run was trained on: mean")) << error;
+  EXPECT_TRUE(model_bytes(run("a")) == bytes);
+  EXPECT_EQ(metrics(run("a")), log);
+  write_duffing(config_.path);
+  EXPECT_EQ(error_of([&] { train(config_, {run("a"), /*resume=*/true}); }), "");
+}
+
 TEST_F(TrainerTest, AnExistingRunIsNotOverwrittenByChance) {
   train(config_, {run("a")});
   const std::string bytes = model_bytes(run("a"));
@@ -263,6 +278,57 @@ TEST_F(TrainerTest, AnExistingRunIsNotOverwrittenByChance) {
   train(config_, {run("a"), /*resume=*/false, /*overwrite=*/true});
   EXPECT_FALSE(model_bytes(run("a")) == bytes);
   EXPECT_EQ(metrics(run("a")).size(), 5u);
+}
+
+TEST_F(TrainerTest, OverwritingRemovesWhatBelongsToTheOldModelAndNothingElse) {
+  train(config_, {run("a")});
+  for (const char* name :
+       {"rollout.h5", "rollout.h5.partial", "rollout.h5.partial.journal", "validation.h5",
+        "validation.h5.partial", "validation.h5.partial.journal", "evaluation.json", "report.html",
+        "notes.txt"}) {
+    write_file_atomically(run("a") / name, "of the old model");
+  }
+  train(config_, {run("a"), /*resume=*/false, /*overwrite=*/true});
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(run("a"))) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("events.")) names.insert(name);
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"checkpoints", "config.toml", "metrics.jsonl",
+                                          "model.safetensors", "notes.txt"}));
+}
+
+TEST_F(TrainerTest, OverwritingRefusesToRemoveItsOwnData) {
+  train(config_, {run("a")});
+  const std::string bytes = model_bytes(run("a"));
+  TrainConfig other = config_;
+  other.path = (run("a") / "rollout.h5").string();
+  fs::copy_file(config_.path, other.path);
+  const std::string error = error_of([&] {
+    train(other, {run("a"), /*resume=*/false, /*overwrite=*/true});
+  });
+  EXPECT_TRUE(contains(error, other.path + ": --overwrite would remove it")) << error;
+  EXPECT_TRUE(fs::exists(other.path) && model_bytes(run("a")) == bytes);
+}
+
+TEST_F(TrainerTest, ASecondTrainingInTheFolderIsRefusedAndHarmless) {
+  train(config_, {run("alone")});
+  int tried = 0;
+  const auto intrude = [&](const TransitionModel&) -> Scores {
+    const fs::path unfinished = run("a") / "checkpoints" / "step-00000099.partial";
+    fs::create_directories(unfinished);
+    for (const bool resume : {true, false}) {
+      const std::string error = error_of([&] { train(config_, {run("a"), resume, !resume}); });
+      EXPECT_TRUE(contains(error, run("a").string() + ": another slift is training")) << error;
+      ++tried;
+    }
+    EXPECT_TRUE(fs::exists(unfinished));
+    return {};
+  };
+  train(config_, {run("a"), /*resume=*/false, /*overwrite=*/false, intrude});
+  EXPECT_EQ(tried, 2);
+  EXPECT_TRUE(model_bytes(run("a")) == model_bytes(run("alone")));
+  EXPECT_FALSE(fs::exists(run("a") / "train.lock"));
 }
 
 TEST_F(TrainerTest, BadInputLeavesNoRun) {

@@ -70,5 +70,23 @@ TEST_F(ResumeTest, SignalsLeaveACheckpoint) {
   }
 }
 
+// An unfinished checkpoint may be one that another process is writing.
+TEST_F(ResumeTest, OnlyTheTrainerRemovesUnfinishedCheckpoints) {
+  const std::filesystem::path partial = path("run/checkpoints/step-00099999.partial");
+  std::filesystem::create_directories(partial);
+  const auto info = run_slift({"info", path("run")});
+  EXPECT_EQ(info.exit_code, 0) << info.err;
+  EXPECT_EQ(info.out.find(".partial"), std::string::npos) << info.out;
+  const std::vector<std::string> train = {"train", path("small.toml"),   "-q", "-o", path("run"),
+                                          "--set", "train.iterations=20"};
+  EXPECT_EQ(run_slift(train).exit_code, 2);
+  EXPECT_TRUE(std::filesystem::exists(partial));
+  auto resume = train;
+  resume.push_back("--resume");
+  const auto resumed = run_slift(resume);
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_FALSE(std::filesystem::exists(partial));
+}
+
 }  // namespace
 }  // namespace slift::testing
