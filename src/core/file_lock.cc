@@ -15,14 +15,6 @@ namespace slift {
 
 namespace {
 
-int lock_exclusively(int descriptor) {
-  int result = 0;
-  do {
-    result = flock(descriptor, LOCK_EX | LOCK_NB);
-  } while (result != 0 && errno == EINTR);
-  return result;
-}
-
 // Whether `path` still names the file that is open.
 bool names_open_file(const std::filesystem::path& path, int descriptor) {
   struct stat named = {}, open_file = {};
@@ -32,21 +24,26 @@ bool names_open_file(const std::filesystem::path& path, int descriptor) {
 
 }  // namespace
 
+FileLock::FileLock(std::filesystem::path path) : path_(std::move(path)) { take(LOCK_EX); }
+
 FileLock::FileLock(std::filesystem::path path, const std::string& if_taken)
     : path_(std::move(path)) {
+  require(take(LOCK_EX | LOCK_NB), "{}", if_taken);
+}
+
+bool FileLock::take(int mode) {
   create_parent_folders(path_);
   for (;;) {
     // For writing: NFS grants exclusive locks on no others.
     descriptor_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     require(descriptor_ >= 0, "{}: cannot open: {}", path_.string(), std::strerror(errno));
-    if (lock_exclusively(descriptor_) != 0) {
-      if (errno != EWOULDBLOCK) return;  // no locks here
-      close(descriptor_);
-      fail("{}", if_taken);
-    }
+    int failed = flock(descriptor_, mode);
+    while (failed != 0 && errno == EINTR) failed = flock(descriptor_, mode);
+    if (failed != 0 && errno != EWOULDBLOCK) return true;  // no locks here
     // Its last holder may have removed the file between open() and flock().
-    if (names_open_file(path_, descriptor_)) return;
+    if (failed == 0 && names_open_file(path_, descriptor_)) return true;
     close(descriptor_);
+    if (failed != 0) return false;
   }
 }
 

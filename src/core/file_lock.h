@@ -14,14 +14,18 @@ namespace slift {
 // better than not at all.
 class FileLock {
  public:
-  // Creates `path` and missing parent folders. If another FileLock, of any process, has it: throws
-  // UserError with the message `if_taken`. Lock a file of its own: HDF5 locks those it opens, too.
+  // Creates `path` and missing parent folders. If another FileLock, of any process, has it: waits,
+  // or throws UserError with the message `if_taken`. Lock a file of its own: HDF5 locks those it
+  // opens, too.
+  explicit FileLock(std::filesystem::path path);
   FileLock(std::filesystem::path path, const std::string& if_taken);
   ~FileLock();
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
  private:
+  bool take(int mode);  // false if another has it
+
   std::filesystem::path path_;
   int descriptor_ = -1;
 };

@@ -114,6 +114,20 @@ TEST_F(ContinuedWriterTest, OtherWorkStartsAnew) {
   EXPECT_EQ(recorded(info_, "w"), 2);
 }
 
+TEST_F(ContinuedWriterTest, OneWritesAtATime) {
+  {
+    TrajectoryWriter first(folder_ / "x.h5", info_, "w");
+    EXPECT_NE(error_of([&] {
+                TrajectoryWriter(folder_ / "x.h5", info_, "w");
+              }).find("another slift is writing this file"),
+              std::string::npos);
+    first.write(0, 5, members(0, 5));
+    first.commit();
+  }
+  EXPECT_TRUE(read_file(folder_ / "x.h5") == whole_);
+  EXPECT_EQ(folder_.files(), FileNames{"x.h5"});
+}
+
 TEST_F(ContinuedWriterTest, AJournalDoesNotOutliveItsFile) {
   // Killed right after it started anew: the old journal must not speak for the new file.
   leave_two("w");

@@ -216,6 +216,8 @@ void TrajectoryReader::read_media(std::int64_t first, std::int64_t count,
 
 TrajectoryWriter::TrajectoryWriter(const fs::path& path, TrajectoryInfo info, std::string work)
     : info_(std::move(info)),
+      lock_(path.string() + ".partial.lock",
+            fmt::format("{}: another slift is writing this file", path.string())),
       partial_(path),
       journal_(partial_.path().string() + ".journal", std::move(work)) {
   if (!continues_earlier()) {

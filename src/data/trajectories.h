@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/file_lock.h"
 #include "data/journal.h"
 
 namespace slift {
@@ -87,7 +88,7 @@ class TrajectoryWriter {
  public:
   // `work` is a text that says what the values will follow from. If an earlier writer with the same
   // path, info and work recorded progress and was killed or kept, this one goes on from there;
-  // otherwise, and always without `work`, it starts anew.
+  // otherwise, and always without `work`, it starts anew. Throws UserError if another writes there.
   TrajectoryWriter(const std::filesystem::path& path, TrajectoryInfo info, std::string work = {});
   ~TrajectoryWriter();
 
@@ -116,6 +117,7 @@ class TrajectoryWriter {
                 std::int64_t count);
 
   TrajectoryInfo info_;
+  FileLock lock_;
   PartialFile partial_;
   Journal journal_;
   int descriptor_ = -1;

@@ -1,37 +1,15 @@
 #include "kernels/choice_file.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <unistd.h>
-
 #include <utility>
 
 #include "core/atomic_file.h"
+#include "core/file_lock.h"
 #include "core/log.h"
 
 namespace slift::kernels {
-namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-// Held by one program at a time, where the file system can do that.
-class FileLock {
- public:
-  explicit FileLock(const fs::path& path) : file_(open(path.c_str(), O_CREAT | O_RDWR, 0666)) {
-    if (file_ >= 0) flock(file_, LOCK_EX);
-  }
-  ~FileLock() {
-    if (file_ >= 0) close(file_);
-  }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  int file_;
-};
-
-}  // namespace
 
 ChoiceFile::ChoiceFile(fs::path path) : path_(std::move(path)) {}
 
@@ -56,7 +34,6 @@ json ChoiceFile::keep(const std::string& name, const json& choice,
                       const std::optional<json>& useless) {
   choices_[name] = choice;
   try {
-    fs::create_directories(path_.parent_path());
     const FileLock lock(path_.string() + ".lock");
     json held = read();
     if (held.contains(name) && held[name] != useless) {

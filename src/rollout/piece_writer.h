@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "data/state_map.h"
-#include "rollout/diverged.h"
 #include "data/trajectories.h"
+#include "rollout/diverged.h"
 #include "tensor/torch_compat.h"
 
 namespace slift {
