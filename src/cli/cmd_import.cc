@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "cli/command.h"
+#include "core/atomic_file.h"
 #include "data/import.h"
 
 namespace slift::cli {
@@ -31,8 +33,9 @@ void declare_import(CLI::App& app) {
   app.add_option("--fields", o->import.fields, "Names of the components or channels")
       ->delimiter(',');
   app.callback([o] {
-    const TrajectoryInfo info =
-        import_trajectories({o->sources.begin(), o->sources.end()}, o->out, o->import);
+    const std::vector<std::filesystem::path> sources(o->sources.begin(), o->sources.end());
+    require_not_input(o->out, sources);
+    const TrajectoryInfo info = import_trajectories(sources, o->out, o->import);
     print_result({{"out", o->out},
                   {"members", info.members},
                   {"steps", info.steps},

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "cli/command.h"
+#include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/log.h"
 #include "metrics/record.h"
@@ -126,6 +127,7 @@ void declare_rollout(CLI::App& app) {
               "--out: is needed when a model file is given instead of a run folder");
       o->out = (std::filesystem::path(o->run) / "rollout.h5").string();
     }
+    require_not_input(o->out, {o->init, model_path(o->run), o->quantities});
     const TrajectoryInfo states = rollout_info(model.spec(), o->rollout);
     const StateMap map = o->no_states        ? record_map(states, o->quantities)
                          : o->fields.empty() ? keep_all(states)

@@ -2,6 +2,8 @@
 // half-written left behind.
 #include <sys/stat.h>
 
+#include <cmath>
+#include <cstring>
 #include <functional>
 #include <map>
 
@@ -318,6 +320,28 @@ std::vector<Case> BadInputTest::cases() {
       {"preview in place of the data",
        {"simulate", "duffing", "-o", path("never.png"), "--preview", path("never.png")},
        {"never.png", "must not replace"}},
+      {"evaluation in place of the truth",
+       {"evaluate", train_data, "--truth", test_data, "-o", path("a-folder/../test.h5")},
+       {"test.h5", "must not replace"}},
+      {"evaluation in place of its quantities",
+       {"evaluate", train_data, "--truth", test_data, "--quantities", path("q1.toml"), "-o",
+        path("q1.toml")},
+       {"q1.toml", "must not replace"}},
+      {"rollout in place of its start",
+       {"rollout", model, "--init", test_data, "-m", "1", "-o", test_data},
+       {"test.h5", "must not replace"}},
+      {"rollout in place of its model",
+       {"rollout", model, "--init", test_data, "-m", "1", "-o", model + "/model.safetensors"},
+       {"model.safetensors", "must not replace"}},
+      {"comparison in place of what it compares",
+       {"compare", make("all.json", 8, 71, {2}), "--truth", test_data, "-o", path("")},
+       {"all.json", "must not replace"}},
+      {"report in place of the config",
+       {"report", model, "-o", model + "/config.toml"},
+       {"config.toml", ".html"}},
+      {"import in place of a source",
+       {"import", train_data, test_data, "--dataset", "/states", "-o", test_data},
+       {"test.h5", "must not replace"}},
       {"unknown command", {"smulate"}, {"smulate", "nearest", "simulate"}},
       {"unknown flag", {"doctor", "--fast"}, {"--fast"}},
       {"not a number", {"simulate", "duffing", "-o", out, "-m", "many"}, {"--members", "many"}},
