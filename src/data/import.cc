@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/errors.h"
+#include "core/interrupt.h"
 #include "core/progress.h"
 #include "data/array_source.h"
 #include "data/hdf5.h"
@@ -177,6 +178,7 @@ TrajectoryInfo import_trajectories(const std::vector<fs::path>& sources, const f
   for (const fs::path& path : sources) {
     LaidOutSource source = open_source(path, options);
     for (std::int64_t first = 0; first < source.extent('M'); first += chunk) {
+      if (interrupt_requested()) throw Interrupted("import stopped; nothing was written");
       const std::int64_t count = std::min(chunk, source.extent('M') - first);
       buffer.resize(static_cast<std::size_t>(count * info.trajectory_size()));
       source.read(first, count, buffer);

@@ -22,7 +22,8 @@ struct ImportOptions {
 };
 
 // Appends the trajectories of all `sources` in order into one file. Values must be finite. All
-// sources must agree in all axes but M. On failure nothing is left at `out`.
+// sources must agree in all axes but M. On failure nothing is left at `out`. Throws
+// Interrupted after a signal.
 TrajectoryInfo import_trajectories(const std::vector<std::filesystem::path>& sources,
                                    const std::filesystem::path& out, const ImportOptions& options);
 
