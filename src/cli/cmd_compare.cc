@@ -84,7 +84,7 @@ void declare_compare(CLI::App& app) {
       labels.push_back(c.label);
       evaluations.push_back(evaluate(TrajectoryReader(c.file), truth, options));
       const nlohmann::json json = evaluations.back().to_json();
-      write_file_atomically(file, json.dump(2) + "\n");
+      write_file_atomically(file, to_text(json, 2) + "\n");
       pages.push_back({c.label, c.folder, file});
       list.push_back(
           {{"label", c.label}, {"evaluation", file.string()}, {"scores", json["scores"]}});

@@ -100,7 +100,12 @@ void declare_evaluate(CLI::App& app) {
       text += describe(nearest);
     }
     if (!out.empty()) {
-      write_file_atomically(out, json.dump(2) + "\n");
+      try {
+        write_file_atomically(out, to_text(json, 2) + "\n");
+      } catch (const UserError&) {
+        print_result(json, text);  // it took long to compute
+        throw;
+      }
       json["out"] = out.string();
     }
     print_result(json, text);

@@ -26,6 +26,9 @@ struct CommonFlags {
 };
 CommonFlags& common_flags();
 
+// JSON as text; bytes of file names that are no UTF-8 are replaced, for JSON cannot hold them.
+std::string to_text(const nlohmann::json& value, int indent = -1);
+
 // Ends a command: with --json one line of JSON on standard output, otherwise `text` (if any).
 void print_result(const nlohmann::json& result, const std::string& text);
 

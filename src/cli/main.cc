@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
+#include <stdexcept>
 
 #include "cli/command.h"
 #include "core/config.h"
@@ -50,9 +51,13 @@ CommonFlags& common_flags() {
   return flags;
 }
 
+std::string to_text(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 void print_result(const nlohmann::json& result, const std::string& text) {
   if (common_flags().json) {
-    std::cout << result.dump() << std::endl;
+    std::cout << to_text(result) << std::endl;
   } else if (!text.empty()) {
     std::cout << text << (text.back() == '\n' ? "" : "\n") << std::flush;
   }
@@ -133,7 +138,10 @@ int main(int argc, char** argv) {
   slift::install_interrupt_handlers();
   slift::keep_freed_memory();
   try {
-    return slift::cli::run(argc, argv);
+    const int code = slift::cli::run(argc, argv);
+    // A disk may be full: what could not be printed is no success.
+    if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
+    return code;
   } catch (const slift::UserError& error) {
     fmt::print(stderr, "slift: {}\n", error.what());
     return 2;
