@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <iostream>
 #include <stdexcept>
@@ -86,6 +87,26 @@ void add_preview_option(CLI::App& app, std::vector<std::string>& paths) {
                  "Picture to write: .png a sheet of members and times, .apng an animation; may be "
                  "given several times")
       ->allow_extra_args(false);
+}
+
+CLI::Validator seed_up_to(std::uint64_t largest) {
+  const auto check = [largest](const std::string& text) -> std::string {
+    std::uint64_t seed = 0;
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, seed);
+    if (error == std::errc() && stopped == end && seed <= largest) return "";
+    return fmt::format("must be a whole number from 0 to {}, got {}", largest, text);
+  };
+  return {check, "", "seed"};
+}
+
+CLI::Validator number_that(const std::string& rule, bool (*holds)(double)) {
+  const auto check = [rule, holds](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && holds(value)) return "";
+    return fmt::format("must be {}, got {}", rule, text);
+  };
+  return {check, "", "number"};
 }
 
 namespace {

@@ -78,6 +78,16 @@ TEST_F(OutputTest, PreviewsAreWrittenAndListed) {
             path("q.h5") + ": 4 trajectories, 4 x 71 x 2\n" + path("q.png") + ": preview\n");
 }
 
+TEST_F(OutputTest, OptionsLeaveWhatFollowsThemAlone) {
+  const std::string file = path("set.h5");
+  const auto simulated = json_of(
+      {"simulate", "--set", "noise=2", "duffing", "--set", "damping=0.5", "-m", "4", "-o", file});
+  EXPECT_EQ(simulated.at("parameters").at("noise"), 2);
+  EXPECT_EQ(simulated.at("parameters").at("damping"), 0.5);
+  json_of({"import", "--dataset", "/states", "--fields", "a,b", file, "-o", path("named.h5")});
+  EXPECT_EQ(json_of({"info", path("named.h5")}).at("fields"), nlohmann::json({"a", "b"}));
+}
+
 TEST_F(OutputTest, WhatCannotBePrintedIsAFailure) {
   ProcessOptions full;
   full.output = "/dev/full";
