@@ -60,11 +60,15 @@ void declare_compare(CLI::App& app) {
     const std::vector<Contender> contenders = find_contenders(o->runs);
     if (!o->quantities.empty()) o->evaluate.quantities = read_quantities(o->quantities);
     const TrajectoryReader truth(o->truth);
+    const auto evaluation_file = [o](const Contender& c) {
+      return fs::path(o->out) / (c.label + ".json");
+    };
     // All are compared with as many members and states as the smallest has: floors and times are
     // the same then.
     EvaluateOptions& options = o->evaluate;
     options.max_steps = truth.info().steps;
     for (const Contender& c : contenders) {
+      require_not_input(evaluation_file(c), {c.file, o->truth, o->quantities});
       const TrajectoryReader file(c.file);
       require(file.info().members >= 2, "{}: at least 2 members are needed, got {}", file.path(),
               file.info().members);
@@ -76,11 +80,11 @@ void declare_compare(CLI::App& app) {
     std::vector<ReportRun> pages;
     nlohmann::json list = nlohmann::json::array();
     for (const Contender& c : contenders) {
-      const fs::path file = fs::path(o->out) / (c.label + ".json");
+      const fs::path file = evaluation_file(c);
       labels.push_back(c.label);
       evaluations.push_back(evaluate(TrajectoryReader(c.file), truth, options));
       const nlohmann::json json = evaluations.back().to_json();
-      write_file_atomically(file, json.dump(2) + "\n");
+      write_file_atomically(file, to_text(json, 2) + "\n");
       pages.push_back({c.label, c.folder, file});
       list.push_back(
           {{"label", c.label}, {"evaluation", file.string()}, {"scores", json["scores"]}});

@@ -81,10 +81,12 @@ void declare_evaluate(CLI::App& app) {
     require(o->training.empty() || generated.info().record.empty(),
             "--training: needs states, {} holds records (`slift rollout --no-states`)",
             generated.path());
-    if (!o->quantities.empty()) o->evaluate.quantities = read_quantities(o->quantities);
-    const Evaluation result = evaluate(generated, truth, o->evaluate);
     fs::path out = o->out;
     if (out.empty() && fs::is_directory(o->run)) out = fs::path(o->run) / "evaluation.json";
+    require_not_input(out, {generated.path(), truth.path(), o->quantities, o->training,
+                            fs::path(o->run) / "model.safetensors"});
+    if (!o->quantities.empty()) o->evaluate.quantities = read_quantities(o->quantities);
+    const Evaluation result = evaluate(generated, truth, o->evaluate);
     nlohmann::json json = result.to_json();
     std::string text = score_table(result);
     if (!o->training.empty()) {
@@ -98,7 +100,12 @@ void declare_evaluate(CLI::App& app) {
       text += describe(nearest);
     }
     if (!out.empty()) {
-      write_file_atomically(out, json.dump(2) + "\n");
+      try {
+        write_file_atomically(out, to_text(json, 2) + "\n");
+      } catch (const UserError&) {
+        print_result(json, text);  // it took long to compute
+        throw;
+      }
       json["out"] = out.string();
     }
     print_result(json, text);

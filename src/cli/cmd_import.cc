@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
+#include <cmath>
+#include <filesystem>
 #include <memory>
 
 #include "cli/command.h"
+#include "core/atomic_file.h"
 #include "data/import.h"
 
 namespace slift::cli {
@@ -23,16 +26,19 @@ void declare_import(CLI::App& app) {
                  "H row, W column. Default MTN, MTHW or MTCHW by rank");
   app.add_option("--dt", o->import.dt, "Time between states")
       ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->check(number_that("a finite number above 0",
+                          [](double x) { return x > 0 && std::isfinite(x); }));
   app.add_option("--system", o->import.system, "Name of the system")->capture_default_str();
   app.add_option("--boundary", o->import.boundary, "Boundary of fields")
       ->capture_default_str()
       ->check(CLI::IsMember({"none", "periodic"}));
   app.add_option("--fields", o->import.fields, "Names of the components or channels")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.callback([o] {
-    const TrajectoryInfo info =
-        import_trajectories({o->sources.begin(), o->sources.end()}, o->out, o->import);
+    const std::vector<std::filesystem::path> sources(o->sources.begin(), o->sources.end());
+    require_not_input(o->out, sources);
+    const TrajectoryInfo info = import_trajectories(sources, o->out, o->import);
     print_result({{"out", o->out},
                   {"members", info.members},
                   {"steps", info.steps},

@@ -162,7 +162,7 @@ std::string as_text(const json& object, int indent = 0) {
       text += fmt::format("{}{}\n{}", pad, key, as_text(value, indent + 2));
     } else {
       text += fmt::format("{}{:<{}} {}\n", pad, key, std::max(1, 18 - indent),
-                          value.is_string() ? value.get<std::string>() : value.dump());
+                          value.is_string() ? value.get<std::string>() : to_text(value));
     }
   }
   return text;

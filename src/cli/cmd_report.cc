@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "core/errors.h"
 #include "report/report.h"
 
 namespace slift::cli {
@@ -23,6 +24,8 @@ void declare_report(CLI::App& app) {
     }
     const fs::path out =
         o->out.empty() ? fs::path(o->runs.front()) / "report.html" : fs::path(o->out);
+    // Whatever else a run folder holds has another ending.
+    require(out.extension() == ".html", "{}: a report must end in .html", out.string());
     write_report(runs, out);
     print_result({{"out", out.string()}}, out.string());
   });

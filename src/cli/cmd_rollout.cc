@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 
 #include "cli/command.h"
+#include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/log.h"
 #include "metrics/record.h"
@@ -83,14 +85,17 @@ void declare_rollout(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
   app.add_option("--fields", o->fields, "Store these components or channels only, e.g. u,v")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_flag("--no-states", o->no_states,
                "Store only what `slift evaluate` needs, a hundredth or less of the states")
       ->excludes("--fields");
   app.add_option("--quantities", o->quantities,
                  "TOML file of [[quantity]] tables to record with --no-states")
       ->needs("--no-states");
-  app.add_option("--seed,-s", o->rollout.seed, "Seed of the labels")->capture_default_str();
+  app.add_option("--seed,-s", o->rollout.seed, "Seed of the labels")
+      ->capture_default_str()
+      ->check(seed_up_to(std::numeric_limits<std::uint64_t>::max()));
   app.add_option("--chunk", o->rollout.chunk,
                  "Members computed together, rounded up to blocks of the network; changes no "
                  "result; 0: chosen")
@@ -126,6 +131,7 @@ void declare_rollout(CLI::App& app) {
               "--out: is needed when a model file is given instead of a run folder");
       o->out = (std::filesystem::path(o->run) / "rollout.h5").string();
     }
+    require_not_input(o->out, {o->init, model_path(o->run), o->quantities});
     const TrajectoryInfo states = rollout_info(model.spec(), o->rollout);
     const StateMap map = o->no_states        ? record_map(states, o->quantities)
                          : o->fields.empty() ? keep_all(states)

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <limits>
 #include <memory>
 
 #include "cli/command.h"
@@ -25,8 +26,12 @@ void declare_simulate(CLI::App& app) {
   app.add_option("--members,-m", o->run.members, "Trajectories")
       ->capture_default_str()
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  app.add_option("--seed,-s", o->run.seed, "Seed")->capture_default_str();
-  app.add_option("--set", o->settings, "Parameter of the system, as key=value");
+  app.add_option("--seed,-s", o->run.seed, "Seed")
+      ->capture_default_str()
+      ->check(seed_up_to(std::numeric_limits<std::uint64_t>::max()));
+  app.add_option("--set", o->settings,
+                 "Parameter of the system, as key=value; may be given several times")
+      ->allow_extra_args(false);
   app.add_option("--device", o->device, "cpu or cuda")->capture_default_str();
   app.add_option("--batch", o->run.batch, "Trajectories at once; 0: what suits the system")
       ->capture_default_str()

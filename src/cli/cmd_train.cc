@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
 
 #include "cli/command.h"
@@ -36,10 +37,12 @@ void declare_train(CLI::App& app) {
   app.add_option("--out,-o", o->out, "Run folder; default runs/<name of the config>");
   app.add_option("--data", o->data, "Training trajectories, in place of data.path");
   app.add_option("--device", o->device, "cpu or cuda, in place of train.device");
-  app.add_option("--seed,-s", o->seed, "In place of the config's seed");
+  app.add_option("--seed,-s", o->seed, "In place of the config's seed")
+      ->check(seed_up_to(std::numeric_limits<std::int64_t>::max()));
   app.add_option("--minutes", o->minutes, "Time budget, in place of train.minutes")
-      ->check(CLI::Range(0.0, 1e6));
-  app.add_option("--set", o->settings, "Any key, as section.key=value");
+      ->check(number_that("a number from 0 to 10^6", [](double x) { return x >= 0 && x <= 1e6; }));
+  app.add_option("--set", o->settings, "Any key, as section.key=value; may be given several times")
+      ->allow_extra_args(false);
   app.add_flag_callback(
       "--keys",
       [] {

@@ -26,6 +26,9 @@ struct CommonFlags {
 };
 CommonFlags& common_flags();
 
+// JSON as text; bytes of file names that are no UTF-8 are replaced, for JSON cannot hold them.
+std::string to_text(const nlohmann::json& value, int indent = -1);
+
 // Ends a command: with --json one line of JSON on standard output, otherwise `text` (if any).
 void print_result(const nlohmann::json& result, const std::string& text);
 
@@ -37,6 +40,12 @@ std::string rollout_path(const std::string& run_or_file);
 
 // Declares `--preview FILE`, which may be given several times.
 void add_preview_option(CLI::App& app, std::vector<std::string>& paths);
+
+// A seed from 0 to `largest`: CLI11 itself would take -1 and what is too large for other numbers.
+CLI::Validator seed_up_to(std::uint64_t largest);
+
+// A number that `holds` accepts, as `rule` says in words: CLI11's own ranges let NaN through.
+CLI::Validator number_that(const std::string& rule, bool (*holds)(double));
 
 void declare_simulate(CLI::App& app);
 void declare_import(CLI::App& app);

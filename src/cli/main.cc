@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <iostream>
+#include <stdexcept>
 
 #include "cli/command.h"
 #include "core/config.h"
@@ -50,9 +52,13 @@ CommonFlags& common_flags() {
   return flags;
 }
 
+std::string to_text(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 void print_result(const nlohmann::json& result, const std::string& text) {
   if (common_flags().json) {
-    std::cout << result.dump() << std::endl;
+    std::cout << to_text(result) << std::endl;
   } else if (!text.empty()) {
     std::cout << text << (text.back() == '\n' ? "" : "\n") << std::flush;
   }
@@ -83,6 +89,26 @@ void add_preview_option(CLI::App& app, std::vector<std::string>& paths) {
       ->allow_extra_args(false);
 }
 
+CLI::Validator seed_up_to(std::uint64_t largest) {
+  const auto check = [largest](const std::string& text) -> std::string {
+    std::uint64_t seed = 0;
+    const char* end = text.data() + text.size();
+    const auto [stopped, error] = std::from_chars(text.data(), end, seed);
+    if (error == std::errc() && stopped == end && seed <= largest) return "";
+    return fmt::format("must be a whole number from 0 to {}, got {}", largest, text);
+  };
+  return {check, "", "seed"};
+}
+
+CLI::Validator number_that(const std::string& rule, bool (*holds)(double)) {
+  const auto check = [rule, holds](const std::string& text) -> std::string {
+    double value = 0;
+    if (CLI::detail::lexical_cast(text, value) && holds(value)) return "";
+    return fmt::format("must be {}, got {}", rule, text);
+  };
+  return {check, "", "number"};
+}
+
 namespace {
 
 int run(int argc, char** argv) {
@@ -95,7 +121,7 @@ int run(int argc, char** argv) {
     sub->footer(fmt::format("Example:\n  {}", command.example));
     sub->add_flag("--quiet,-q", flags.quiet, "No progress and no notes");
     sub->add_flag("--json", flags.json, "Print the result as one line of JSON");
-    sub->add_option("--threads", flags.threads, "CPU threads; 0: all cores")
+    sub->add_option("--threads", flags.threads, "CPU threads; 0: OMP_NUM_THREADS or all cores")
         ->check(CLI::Range(0, 4096));
     command.declare(*sub);
   }
@@ -133,7 +159,10 @@ int main(int argc, char** argv) {
   slift::install_interrupt_handlers();
   slift::keep_freed_memory();
   try {
-    return slift::cli::run(argc, argv);
+    const int code = slift::cli::run(argc, argv);
+    // A disk may be full: what could not be printed is no success.
+    if (!std::cout.flush()) throw std::runtime_error("cannot write to standard output");
+    return code;
   } catch (const slift::UserError& error) {
     fmt::print(stderr, "slift: {}\n", error.what());
     return 2;

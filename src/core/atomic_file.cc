@@ -71,6 +71,18 @@ void sync_to_disk(const fs::path& path) {
           std::strerror(reason));
 }
 
+void require_not_input(const fs::path& out, const std::vector<fs::path>& inputs) {
+  std::error_code ignored;
+  // Without absolute() a relative path that is not there yet would stay relative.
+  const auto whole = [&](const fs::path& path) {
+    return fs::weakly_canonical(fs::absolute(path, ignored), ignored);
+  };
+  for (const fs::path& input : inputs) {
+    require(input.empty() || whole(out) != whole(input),
+            "{}: the output must not replace what it is made from", out.string());
+  }
+}
+
 std::string read_file(const fs::path& path) {
   std::error_code error;
   require(!fs::is_directory(path, error), "{}: is a folder, a file is expected", path.string());

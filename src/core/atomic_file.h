@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace slift {
 
@@ -36,6 +38,11 @@ void create_parent_folders(const std::filesystem::path& path);
 
 // Syncs a file's or folder's content to disk. Throws UserError on failure (a full disk shows here).
 void sync_to_disk(const std::filesystem::path& path);
+
+// Throws UserError if `out`, about to be written, is one of `inputs` under whatever name: to be
+// called before long work. Empty inputs are options that were not given.
+void require_not_input(const std::filesystem::path& out,
+                       const std::vector<std::filesystem::path>& inputs);
 
 // Reads a whole (small) file. Throws UserError naming the path.
 std::string read_file(const std::filesystem::path& path);

@@ -24,6 +24,20 @@ TEST(AtomicFile, RoundTripKeepsEveryByteAndLeavesNoPartial) {
   EXPECT_EQ(folder.files(), (Names{"all", "empty"}));
 }
 
+TEST(AtomicFile, OutputsAreToldFromInputs) {
+  const TestFolder folder;
+  write_file_atomically(folder / "x", "");
+  fs::create_directories(folder / "sub");
+  fs::create_symlink(folder / "x", folder / "link");
+  EXPECT_NO_THROW(require_not_input(folder / "y", {folder / "x", ""}));
+  EXPECT_NO_THROW(require_not_input("", {folder / "x"}));
+  for (const char* name : {"x", "sub/../x", "link"}) {
+    EXPECT_THROW(require_not_input(folder / name, {"", folder / "x"}), UserError) << name;
+  }
+  const fs::path absent = "slift-no-such-file";
+  EXPECT_THROW(require_not_input(absent, {fs::absolute(absent)}), UserError);
+}
+
 TEST(AtomicFile, AppearsOnlyWithCommit) {
   const TestFolder folder;
   write_file_atomically(folder / "x", "old");

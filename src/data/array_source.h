@@ -16,9 +16,9 @@ class ArraySource {
   const std::vector<std::int64_t>& shape() const { return shape_; }
   // True if the first axis varies fastest (NumPy's Fortran order); shape() is then reversed.
   bool reversed() const { return reversed_; }
-  // Indices begin .. begin+count-1 of `axis`, all of the others, as float32 in row-major order.
+  // Indices begin .. begin+count-1 of `axis`, all of the others, in row-major order.
   virtual void read(std::size_t axis, std::int64_t begin, std::int64_t count,
-                    std::span<float> out) = 0;
+                    std::span<double> out) = 0;
 
  protected:
   std::vector<std::int64_t> shape_;

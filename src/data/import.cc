@@ -1,9 +1,12 @@
 #include "data/import.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/errors.h"
+#include "core/interrupt.h"
+#include "core/log.h"
 #include "core/progress.h"
 #include "data/array_source.h"
 #include "data/hdf5.h"
@@ -14,6 +17,8 @@ namespace slift {
 namespace fs = std::filesystem;
 
 namespace {
+
+constexpr double kVisibleRounding = 1e-3;  // in standard deviations
 
 class Hdf5Source : public ArraySource {
  public:
@@ -33,13 +38,13 @@ class Hdf5Source : public ArraySource {
   }
 
   void read(std::size_t axis, std::int64_t begin, std::int64_t count,
-            std::span<float> out) override {
+            std::span<double> out) override {
     std::vector<std::int64_t> offset(shape_.size(), 0), box = shape_;
     offset[axis] = begin, box[axis] = count;
     const hdf5::Handle space = hdf5::select_box(dataset_, offset, box);
     const hsize_t size = out.size();
     const hdf5::Handle memory(H5Screate_simple(1, &size, nullptr), H5Sclose);
-    require(H5Dread(dataset_, H5T_NATIVE_FLOAT, memory, space, H5P_DEFAULT, out.data()) >= 0,
+    require(H5Dread(dataset_, H5T_NATIVE_DOUBLE, memory, space, H5P_DEFAULT, out.data()) >= 0,
             "{}: cannot read: {}", path_, hdf5::last_error());
   }
 
@@ -77,6 +82,27 @@ void check_layout(const std::string& layout, std::size_t rank, const std::string
   require(!has('C') || has('H'), "--layout {}: C goes with H and W; use N for vectors", layout);
 }
 
+// What is lost where the numbers of a channel become float32.
+class Rounding {
+ public:
+  void add(double exact, float stored) {
+    if (count_ == 0) shift_ = exact;  // keeps the variance exact where it is small beside the mean
+    count_ += 1;
+    total_ += exact - shift_;
+    squares_ += (exact - shift_) * (exact - shift_);
+    lost_ += (exact - stored) * (exact - stored);
+  }
+  // Root mean square, in standard deviations of the numbers; 0 if these differ by no more than the
+  // rounding of the float64 they were computed in.
+  double share() const {
+    const double spread = squares_ - total_ * total_ / count_;
+    return spread > 1e-24 * count_ * shift_ * shift_ ? std::sqrt(lost_ / spread) : 0;
+  }
+
+ private:
+  double count_ = 0, shift_ = 0, total_ = 0, squares_ = 0, lost_ = 0;
+};
+
 // One source array seen as trajectories: knows where each of M, T, C/N, H, W lies in it.
 class LaidOutSource {
  public:
@@ -92,6 +118,7 @@ class LaidOutSource {
       extent_[axis] = shape[i];
       if (axis == 'M') member_axis_ = i;
     }
+    rounding_.resize(static_cast<std::size_t>(extent('C')));
     layout_ = layout;
     std::replace(layout_.begin(), layout_.end(), 'N', 'C');
   }
@@ -102,9 +129,16 @@ class LaidOutSource {
   }
   bool is_field() const { return extent_.count('H') != 0; }
 
+  // Of the channel that loses most, over all that was read.
+  double rounding() const {
+    double worst = 0;
+    for (const Rounding& channel : rounding_) worst = std::max(worst, channel.share());
+    return worst;
+  }
+
   // Members begin .. begin+count-1 as [count, T, C, H, W].
   void read(std::int64_t begin, std::int64_t count, std::span<float> out) {
-    std::vector<float> raw(out.size());
+    std::vector<double> raw(out.size());
     const bool all = member_axis_ == kNone;
     array_->read(all ? 0 : member_axis_, all ? 0 : begin, all ? array_->shape()[0] : count, raw);
     std::map<char, std::int64_t> stride;
@@ -118,10 +152,13 @@ class LaidOutSource {
       for (std::int64_t t = 0; t < extent('T'); ++t)
         for (std::int64_t c = 0; c < extent('C'); ++c)
           for (std::int64_t h = 0; h < extent('H'); ++h)
-            for (std::int64_t w = 0; w < extent('W'); ++w)
-              *to++ =
+            for (std::int64_t w = 0; w < extent('W'); ++w) {
+              const double exact =
                   raw[static_cast<std::size_t>(m * stride['M'] + t * stride['T'] + c * stride['C'] +
                                                h * stride['H'] + w * stride['W'])];
+              *to = static_cast<float>(exact);
+              rounding_[static_cast<std::size_t>(c)].add(exact, *to++);
+            }
   }
 
  private:
@@ -129,6 +166,7 @@ class LaidOutSource {
   std::unique_ptr<ArraySource> array_;
   std::string layout_;
   std::map<char, std::int64_t> extent_;
+  std::vector<Rounding> rounding_;  // of each channel
   std::size_t member_axis_ = kNone;
 };
 
@@ -174,9 +212,11 @@ TrajectoryInfo import_trajectories(const std::vector<fs::path>& sources, const f
   const std::int64_t chunk = members_within(info, 32 << 20);
   std::vector<float> buffer;
   std::int64_t written = 0;
+  bool warned = false;
   for (const fs::path& path : sources) {
     LaidOutSource source = open_source(path, options);
     for (std::int64_t first = 0; first < source.extent('M'); first += chunk) {
+      if (interrupt_requested()) throw Interrupted("import stopped; nothing was written");
       const std::int64_t count = std::min(chunk, source.extent('M') - first);
       buffer.resize(static_cast<std::size_t>(count * info.trajectory_size()));
       source.read(first, count, buffer);
@@ -184,6 +224,13 @@ TrajectoryInfo import_trajectories(const std::vector<fs::path>& sources, const f
       writer.write(written, count, buffer);
       written += count;
       progress.update(written);
+    }
+    if (!warned && source.rounding() > kVisibleRounding) {
+      spdlog::warn(
+          "{}: stored as float32 the numbers are off by {:.2g} of their standard deviation; "
+          "subtract their mean before the import",
+          path.string(), source.rounding());
+      warned = true;
     }
   }
   writer.commit();

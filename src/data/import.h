@@ -21,8 +21,9 @@ struct ImportOptions {
   std::vector<std::string> fields;
 };
 
-// Appends the trajectories of all `sources` in order into one file. Values must be finite. All
-// sources must agree in all axes but M. On failure nothing is left at `out`.
+// Appends the trajectories of all `sources` in order into one file. Values must be finite; the
+// first source that float32 cannot hold well is warned about. All sources must agree in all axes
+// but M. On failure nothing is left at `out`. Throws Interrupted after a signal.
 TrajectoryInfo import_trajectories(const std::vector<std::filesystem::path>& sources,
                                    const std::filesystem::path& out, const ImportOptions& options);
 

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "core/errors.h"
+#include "core/log.h"
 #include "core/progress.h"
 #include "core/testing.h"
 #include "data/array_source.h"
@@ -196,6 +197,47 @@ TEST_F(ImportTest, NumberTypes) {
   }
 }
 
+TEST_F(ImportTest, HalfPrecision) {
+  const std::uint16_t bits[] = {0x3C00, 0xC000, 0x7BFF, 0xFBFF, 0x0001, 0x0400, 0x3555, 0x8000};
+  const std::vector<float> values = {1, -2, 65504, -65504, 0x1p-24f, 0x1p-14f, 0.333251953125f, 0};
+  std::string little(reinterpret_cast<const char*>(bits), sizeof bits), big = little;
+  for (std::size_t i = 0; i < big.size(); i += 2) std::swap(big[i], big[i + 1]);
+  EXPECT_EQ(import({write("x.npy", npy("'<f2'", false, {1, 4, 2}, little))}, {}), values);
+  EXPECT_EQ(import({write("x.npy", npy("'>f2'", false, {1, 4, 2}, big))}, {}), values);
+  little[15] = '\x7C';  // infinity
+  EXPECT_TRUE(contains(error_of({write("y.npy", npy("'<f2'", false, {1, 4, 2}, little))}, {}),
+                       "got inf in trajectory 0, step 3"));
+}
+
+TEST_F(ImportTest, LossesOfFloat32AreWarnedAbout) {
+  init_logging(/*quiet=*/true);
+  const auto warning = [&](const std::vector<fs::path>& sources) {
+    testing::internal::CaptureStderr();
+    import(sources, {});
+    return testing::internal::GetCapturedStderr();
+  };
+  const auto file = [&](const std::string& name, const std::string& type, const std::string& data) {
+    return write(name, npy(type, false, {3, 4, 2}, data));
+  };
+  const auto place = places("MTN", false);
+  const auto far = file("far.npy", "'<f8'", encode<double>(place, 1, 1e9));
+  const std::string text =
+      warning({far, file("far2.npy", "'<i8'", encode<std::int64_t>(place, 1, 1e9))});
+  EXPECT_TRUE(contains(text, far.string() + ": stored as float32")) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+  // One channel that loses nothing does not hide the other.
+  std::vector<double> mixed;
+  for (int i = 0; i < 12; ++i) mixed.insert(mixed.end(), {1000.0 * i, 1e5 + 1e-3 * i});
+  const std::string bytes(reinterpret_cast<const char*>(mixed.data()), 24 * sizeof(double));
+  EXPECT_TRUE(contains(warning({file("mixed.npy", "'<f8'", bytes)}), "mixed.npy"));
+
+  EXPECT_EQ(warning({file("a.npy", "'<f8'", encode<double>(place, 0.37, 100))}), "");
+  EXPECT_EQ(warning({file("b.npy", "'<i8'", encode<std::int64_t>(place, 1, 1e7))}), "") << "exact";
+  EXPECT_EQ(warning({file("c.npy", "'<f8'", encode<double>(place, 0, 0.1))}), "") << "constant";
+  EXPECT_EQ(warning({file("d.npy", "'<f8'", encode<double>(place, 1e-16, 0.1))}), "")
+      << "constant but for rounding";
+}
+
 TEST_F(ImportTest, LayoutsOfNpyAndHdf5) {
   const std::map<std::string, std::string> shapes = {
       {"MTN", "3 x 4 x 2"},
@@ -311,15 +353,15 @@ TEST_F(ImportTest, SlicesAlongEveryAxis) {
   const auto hdf5_file = write_hdf5("x.h5", {"x"}, H5T_IEEE_F32LE, {3, 4, 2}, values);
   for (const auto& source : {open_npy(npy_file), open_hdf5_array(hdf5_file, "")}) {
     ASSERT_EQ(source->shape(), (std::vector<std::int64_t>{3, 4, 2}));
-    std::vector<float> out(8), expected(8);
+    std::vector<double> out(8), expected(8);
     source->read(0, 1, 1, out);
-    for (std::size_t i = 0; i < 8; ++i) expected[i] = static_cast<float>(8 + i);
+    for (std::size_t i = 0; i < 8; ++i) expected[i] = static_cast<double>(8 + i);
     EXPECT_EQ(out, expected);
     out.resize(12);
     source->read(1, 1, 2, out);
-    EXPECT_EQ(out, (std::vector<float>{2, 3, 4, 5, 10, 11, 12, 13, 18, 19, 20, 21}));
+    EXPECT_EQ(out, (std::vector<double>{2, 3, 4, 5, 10, 11, 12, 13, 18, 19, 20, 21}));
     source->read(2, 1, 1, out);
-    EXPECT_EQ(out, (std::vector<float>{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23}));
+    EXPECT_EQ(out, (std::vector<double>{1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23}));
   }
 }
 

@@ -46,17 +46,26 @@ Normaliser Normaliser::from_json(const json& object) {
           object.at("delta_std").get<std::vector<float>>()};
 }
 
-void require_finite(std::span<const float> states, const TrajectoryInfo& info, std::int64_t first,
-                    const std::string& source) {
+std::optional<NonFinite> find_non_finite(std::span<const float> states, const TrajectoryInfo& info,
+                                         std::int64_t first) {
   // x - x is 0 for finite x and NaN otherwise: one pass that vectorises, then the search.
   float sum = 0;
   for (const float x : states) sum += x - x;
-  if (sum == 0) return;
+  if (sum == 0) return std::nullopt;
   for (std::size_t i = 0; i < states.size(); ++i) {
     if (std::isfinite(states[i])) continue;
     const auto at = static_cast<std::int64_t>(i);
-    fail("{}: values must be finite, got {} in trajectory {}, step {}", source, states[i],
-         first + at / info.trajectory_size(), at % info.trajectory_size() / info.state_size());
+    return NonFinite{first + at / info.trajectory_size(),
+                     at % info.trajectory_size() / info.state_size(), states[i]};
+  }
+  return std::nullopt;
+}
+
+void require_finite(std::span<const float> states, const TrajectoryInfo& info, std::int64_t first,
+                    const std::string& source) {
+  if (const auto bad = find_non_finite(states, info, first)) {
+    fail("{}: values must be finite, got {} in trajectory {}, step {}", source, bad->value,
+         bad->trajectory, bad->step);
   }
 }
 

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "data/trajectories.h"
@@ -20,6 +23,16 @@ struct Normaliser {
 // One streaming pass over the first `members` trajectories. A constant channel gets scale 1.
 // Throws UserError naming file, trajectory and step if a value is not finite.
 Normaliser fit_normaliser(const TrajectoryReader& reader, std::int64_t members);
+
+struct NonFinite {
+  std::int64_t trajectory, step;
+  float value;
+};
+
+// The first value that is not finite, if any, in states [count, steps, state] of the trajectories
+// first .. first+count-1.
+std::optional<NonFinite> find_non_finite(std::span<const float> states, const TrajectoryInfo& info,
+                                         std::int64_t first);
 
 // Throws UserError naming `source`, trajectory and step of the first non-finite value, if any, in
 // states [count, steps, state].

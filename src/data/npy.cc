@@ -1,6 +1,7 @@
 // NumPy's .npy format, versions 1 to 3: magic, header length, a Python dict literal, raw data.
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <numeric>
@@ -15,27 +16,41 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// float16 (IEEE 754 binary16), which C++20 does not know.
+struct Half {
+  std::uint16_t bits;
+
+  explicit operator double() const {
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    double size = std::ldexp(1024 + fraction, exponent - 25);
+    if (exponent == 0) size = std::ldexp(fraction, -24);
+    if (exponent == 31) size = fraction == 0 ? INFINITY : NAN;
+    return bits >> 15 ? -size : size;
+  }
+};
+
 template <typename T>
-void convert(const std::vector<char>& raw, bool swap, std::span<float> out) {
+void convert(const std::vector<char>& raw, bool swap, std::span<double> out) {
   for (std::size_t i = 0; i < out.size(); ++i) {
     char bytes[sizeof(T)];
     std::memcpy(bytes, raw.data() + i * sizeof(T), sizeof(T));
     if (swap) std::reverse(bytes, bytes + sizeof(T));
-    out[i] = static_cast<float>(std::bit_cast<T>(bytes));
+    out[i] = static_cast<double>(std::bit_cast<T>(bytes));
   }
 }
 
 struct NpyType {
   const char* code;
   std::size_t size;
-  void (*convert)(const std::vector<char>&, bool, std::span<float>);
+  void (*convert)(const std::vector<char>&, bool, std::span<double>);
 };
 constexpr NpyType kTypes[] = {
-    {"f4", 4, convert<float>},        {"f8", 8, convert<double>},
-    {"i1", 1, convert<std::int8_t>},  {"u1", 1, convert<std::uint8_t>},
-    {"i2", 2, convert<std::int16_t>}, {"u2", 2, convert<std::uint16_t>},
-    {"i4", 4, convert<std::int32_t>}, {"u4", 4, convert<std::uint32_t>},
-    {"i8", 8, convert<std::int64_t>}, {"u8", 8, convert<std::uint64_t>},
+    {"f2", 2, convert<Half>},          {"f4", 4, convert<float>},
+    {"f8", 8, convert<double>},        {"i1", 1, convert<std::int8_t>},
+    {"u1", 1, convert<std::uint8_t>},  {"i2", 2, convert<std::int16_t>},
+    {"u2", 2, convert<std::uint16_t>}, {"i4", 4, convert<std::int32_t>},
+    {"u4", 4, convert<std::uint32_t>}, {"i8", 8, convert<std::int64_t>},
+    {"u8", 8, convert<std::uint64_t>},
 };
 
 class NpySource : public ArraySource {
@@ -67,7 +82,7 @@ class NpySource : public ArraySource {
   }
 
   void read(std::size_t axis, std::int64_t begin, std::int64_t count,
-            std::span<float> out) override {
+            std::span<double> out) override {
     const auto product = [](auto from, auto to) {
       return std::accumulate(from, to, std::int64_t{1}, std::multiplies<>());
     };
@@ -94,7 +109,8 @@ class NpySource : public ArraySource {
     for (const NpyType& type : kTypes) {
       if (code == type.code) type_ = &type;
     }
-    require(type_ != nullptr, "{}: .npy type must be an integer or float type, got {}", path_,
+    require(type_ != nullptr,
+            "{}: .npy type must be an integer or float type of at most 64 bits, got {}", path_,
             code);
     swap_ = order == ">";
     require(std::regex_search(header, match, std::regex(R"('fortran_order'\s*:\s*(True|False))")),

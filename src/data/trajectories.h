@@ -13,6 +13,7 @@
 
 #include "core/atomic_file.h"
 #include "core/file_lock.h"
+#include "core/interrupt.h"
 #include "data/journal.h"
 
 namespace slift {
@@ -129,13 +130,14 @@ class TrajectoryWriter {
 std::int64_t members_within(const TrajectoryInfo& info, std::int64_t bytes);
 
 // Calls visit(first, count, states) for all trajectories below `members`, in pieces of about
-// 32 MiB.
+// 32 MiB. Throws Interrupted between two pieces after a signal; what fits in one piece is read.
 template <typename Visit>
 void for_each_chunk(const TrajectoryReader& reader, std::int64_t members, const Visit& visit) {
   const TrajectoryInfo& info = reader.info();
   const std::int64_t chunk = members_within(info, 32 << 20);
   std::vector<float> buffer;
   for (std::int64_t first = 0; first < members; first += chunk) {
+    if (first > 0 && interrupt_requested()) throw Interrupted(reader.path() + ": reading stopped");
     const std::int64_t count = std::min(chunk, members - first);
     buffer.resize(static_cast<std::size_t>(count * info.trajectory_size()));
     reader.read(first, count, buffer);

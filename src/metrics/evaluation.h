@@ -68,7 +68,7 @@ struct Evaluation {
 inline constexpr double kQuantileLevels[] = {0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99};
 
 // Either file may hold records instead of states. Throws UserError if the two do not fit together
-// or are too small to split.
+// or are too small to split, Interrupted soon after a signal.
 Evaluation evaluate(const TrajectoryReader& generated, const TrajectoryReader& truth,
                     const EvaluateOptions& options);
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "core/errors.h"
+#include "core/interrupt.h"
 #include "core/log.h"
 #include "core/progress.h"
 #include "kernels/ops.h"
@@ -94,6 +95,7 @@ std::vector<Nearest> find_nearest(const Members& queries, const Members& candida
           {static_cast<std::int64_t>(down.size()), static_cast<std::int64_t>(across.size())},
           at::device(device).dtype(at::kDouble));
       for (std::int64_t step = 1; step <= steps; step += cut.states) {
+        if (interrupt_requested()) throw Interrupted("search for copies stopped");
         const std::int64_t states = std::min(cut.states, steps + 1 - step);
         ops::add_squared_distances(row_states.read(down, step, states).to(device),
                                    column_states.read(across, step, states).to(device), squares);

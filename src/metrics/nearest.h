@@ -82,7 +82,8 @@ struct NearestNeighbours {
 
 // Throws UserError if the files do not fit together, a value is not finite, there are fewer than 2
 // training trajectories or they are copies of each other, or the fresh truth is the training data.
-// `fresh_truth` may be null. The result does not depend on memory_bytes or the number of threads.
+// Throws Interrupted soon after a signal. `fresh_truth` may be null. The result does not depend on
+// memory_bytes or the number of threads.
 NearestNeighbours nearest_neighbours(const TrajectoryReader& generated,
                                      const TrajectoryReader& training,
                                      const TrajectoryReader* fresh_truth,

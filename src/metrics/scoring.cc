@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "core/interrupt.h"
 #include "core/parallel.h"
 #include "core/random.h"
 #include "metrics/saturated.h"
@@ -161,7 +162,10 @@ Score score_over_time(const Comparison& comparison,
                       const std::function<PairingValues()>& of_all) {
   const std::int64_t steps = comparison.steps() - 1;
   std::vector<PairingValues> values(index(steps));
-  parallel_for(steps, [&](std::int64_t i) { values[index(i)] = at_step(i + 1); });
+  parallel_for(steps, [&](std::int64_t i) {
+    if (!interrupt_requested()) values[index(i)] = at_step(i + 1);
+  });
+  if (interrupt_requested()) throw Interrupted("evaluation stopped");
   PairingValues means;
   for (std::size_t p = 0; p < comparison.pairings().size(); ++p) {
     std::vector<double> series;

@@ -88,7 +88,7 @@ using PairingValues = std::vector<double>;
 
 // A score from its values at every step after the first, which is given, not generated. `at_step`
 // is called by several threads at once. The score is their mean over time, or what `of_all` says
-// when all steps are done.
+// when all steps are done. Throws Interrupted after a signal.
 Score score_over_time(const Comparison& comparison,
                       const std::function<PairingValues(std::int64_t step)>& at_step,
                       const std::function<PairingValues()>& of_all = {});

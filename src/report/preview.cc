@@ -252,8 +252,7 @@ void check_preview_path(const fs::path& preview, const fs::path& trajectories) {
   std::error_code ignored;
   require(!fs::is_directory(preview, ignored), "{}: is a folder, a preview is to be written there",
           preview.string());
-  require(fs::weakly_canonical(preview, ignored) != fs::weakly_canonical(trajectories, ignored),
-          "{}: a preview must not replace the trajectories it shows", preview.string());
+  require_not_input(preview, {trajectories});
 }
 
 void write_preview(const fs::path& trajectories, const fs::path& preview) {

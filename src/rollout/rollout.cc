@@ -73,7 +73,8 @@ std::string describe_work(const TransitionModel& model, const TrajectoryReader& 
                          {"first_window", options.first_window},
                          {"every", options.every}};
   if (batch != default_batch(model)) work["batch"] = batch;
-  return work.dump();
+  // The path may be no UTF-8, which JSON cannot hold; it need not be read back.
+  return work.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // States 0 .. given-1 of the trajectories that members first .. first+count-1 start from.

@@ -11,6 +11,25 @@
 #include "rollout/rollout.h"
 
 namespace slift {
+namespace {
+
+Scores validate(const TransitionModel& model, const TrajectoryReader& truth,
+                const RolloutOptions& rollout, const std::filesystem::path& file) {
+  roll_out_to_file(model, truth, rollout, file);
+  EvaluateOptions options;
+  options.exact_points = 0;
+  options.bootstrap = 0;
+  options.distances_only = true;
+  const Evaluation e = evaluate(TrajectoryReader(file), truth, options);
+  Scores scores = {{"w2", e.headline().value}, {"w2_ratio", e.headline().ratio()}};
+  if (const Score* crossing = e.find("W2 of crossing times")) {
+    scores.emplace_back("wct", crossing->value);
+    scores.emplace_back("wct_ratio", crossing->ratio());
+  }
+  return scores;
+}
+
+}  // namespace
 
 std::function<Scores(const TransitionModel&)> make_validator(const TrainConfig& config,
                                                              const std::filesystem::path& run) {
@@ -27,26 +46,13 @@ std::function<Scores(const TransitionModel&)> make_validator(const TrainConfig& 
   return [truth, rollout, file](const TransitionModel& model) -> Scores {
     const QuietProgress quiet;
     try {
-      roll_out_to_file(model, *truth, rollout, file);
-    } catch (const UserError&) {
-      throw;
+      return validate(model, *truth, rollout, file);
     } catch (const Interrupted&) {
       return {};  // the training stops by itself, after saving
     } catch (const Diverged& diverged) {
       spdlog::warn("validation: {}", diverged.what());
       return {{"diverged", 1}};
     }
-    EvaluateOptions options;
-    options.exact_points = 0;
-    options.bootstrap = 0;
-    options.distances_only = true;
-    const Evaluation e = evaluate(TrajectoryReader(file), *truth, options);
-    Scores scores = {{"w2", e.headline().value}, {"w2_ratio", e.headline().ratio()}};
-    if (const Score* crossing = e.find("W2 of crossing times")) {
-      scores.emplace_back("wct", crossing->value);
-      scores.emplace_back("wct_ratio", crossing->ratio());
-    }
-    return scores;
   };
 }
 

@@ -6,6 +6,7 @@
 #include "core/errors.h"
 #include "core/interrupt.h"
 #include "core/progress.h"
+#include "data/normaliser.h"
 #ifdef SLIFT_WITH_CUDA
 #include "systems/cuda/device.h"
 #endif
@@ -72,6 +73,12 @@ TrajectoryInfo simulate_to_file(System& system, const SimulationOptions& options
     states.resize(static_cast<std::size_t>(count * info.trajectory_size()));
     media.resize(static_cast<std::size_t>(count * info.media_size()));
     system.simulate({options.seed, first, count, states, media, options.branches}, options.device);
+    if (const auto bad = find_non_finite(states, info, first)) {
+      throw std::runtime_error(fmt::format(
+          "the simulation diverged: trajectory {} of {} is {} at step {}; a smaller time "
+          "step may help",
+          bad->trajectory, info.system, bad->value, bad->step));
+    }
     writer.write(first, count, states);
     if (options.media) writer.write_media(first, count, media);
     progress.update(first + count);

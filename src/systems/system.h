@@ -79,7 +79,8 @@ struct SimulationOptions {
 };
 
 // Simulates into a file, batch by batch, with a progress line: memory is bounded by the batch.
-// Ctrl-C and failures leave nothing behind.
+// Ctrl-C and failures leave nothing behind. Throws std::runtime_error naming trajectory and step if
+// a state is not finite.
 TrajectoryInfo simulate_to_file(System& system, const SimulationOptions& options,
                                 const std::filesystem::path& out);
 

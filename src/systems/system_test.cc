@@ -218,6 +218,23 @@ std::vector<std::string> names() {
 INSTANTIATE_TEST_SUITE_P(Registry, EverySystem, testing::ValuesIn(names()),
                          [](const auto& test) { return test.param; });
 
+TEST(SimulateToFile, DivergedTrajectoriesAreRefused) {
+  const QuietProgress quiet;
+  const TestFolder folder;
+  const auto system = make_system("duffing");
+  system->schema().apply_setting("inner_dt=0.2");
+  try {
+    simulate_to_file(*system, {.members = 4, .batch = 1}, folder / "x.h5");
+    FAIL() << "must throw";
+  } catch (const std::runtime_error& error) {
+    const std::string text = error.what();
+    for (const char* part : {"trajectory 0 of duffing", " at step ", "smaller time step"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    }
+  }
+  EXPECT_TRUE(folder.files().empty());
+}
+
 TEST(SystemRegistry, NamesAreUniqueAndExplained) {
   const std::vector<std::string> all = names();
   EXPECT_FALSE(all.empty());

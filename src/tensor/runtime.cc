@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <limits>
 #include <thread>
 
@@ -78,7 +79,9 @@ bool multiplies_fp8([[maybe_unused]] const at::Device& device) {
 
 void set_threads(std::int64_t threads) {
   const auto cores = static_cast<std::int64_t>(std::max(1u, std::thread::hardware_concurrency()));
-  const int count = static_cast<int>(threads > 0 ? threads : cores);
+  const char* const told = std::getenv("OMP_NUM_THREADS");
+  const std::int64_t otherwise = told != nullptr ? std::strtol(told, nullptr, 10) : 0;
+  const int count = static_cast<int>(threads > 0 ? threads : otherwise > 0 ? otherwise : cores);
   at::set_num_threads(count);
   if (openblas_parallel() == kPthreads) {
     if (auto* set = find_symbol<void(int)>("openblas_set_num_threads")) set(count);

@@ -24,7 +24,8 @@ std::string describe_device(const at::Device& device);
 // more do.
 bool multiplies_fp8(const at::Device& device);
 
-// Threads for LibTorch, OpenBLAS and parallel_for; 0 means all cores.
+// Threads for LibTorch, OpenBLAS and parallel_for; 0 means what OMP_NUM_THREADS says, which
+// launchers of several processes set, or all cores.
 void set_threads(std::int64_t threads);
 
 // Makes malloc keep freed memory for reuse. Training frees and allocates the same megabytes every

@@ -47,6 +47,10 @@ TEST_F(Runtime, ThreadsAreSet) {
     set_threads(threads);
     EXPECT_EQ(at::get_num_threads(), threads);
   }
+  setenv("OMP_NUM_THREADS", "5,2", 1);
+  set_threads(0);
+  EXPECT_EQ(at::get_num_threads(), 5);
+  unsetenv("OMP_NUM_THREADS");
   set_threads(0);
   EXPECT_EQ(at::get_num_threads(), static_cast<int>(std::thread::hardware_concurrency()));
 }

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "core/errors.h"
+#include "core/log.h"
 
 #if defined(SLIFT_WITH_GLOO) || defined(SLIFT_WITH_NCCL)
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -48,7 +49,7 @@ RankInfo RankInfo::from_environment() {
     if (!rank || !size) continue;
     require(*rank < *size, "environment variable {} = {} must be less than {} = {}", launcher.rank,
             *rank, launcher.size, *size);
-    return {*rank, *size, read_integer(launcher.local_rank).value_or(*rank)};
+    return {*rank, *size, read_integer(launcher.local_rank).value_or(*rank), launcher.size};
   }
   return {};
 }
@@ -112,6 +113,11 @@ Ranks::Ranks(const RankInfo& info, const at::Device& device) : info_(info), devi
   const int port = chosen_port.value_or(29500);
   require(port > 0 && port < 65536, "environment variable MASTER_PORT must be a port, got {}",
           port);
+  // Under Slurm a single process, too, sees how many tasks its job has: say what is waited for.
+  if (leads() && info.size > 1) {
+    spdlog::info("{} ranks meet at {}:{}; started alone? unset {}", info.size, host, port,
+                 info.size_from);
+  }
   connection_ = std::make_unique<Connection>();
   try {
     c10d::TCPStoreOptions store;

@@ -22,6 +22,7 @@ std::string rank_backends();
 
 struct RankInfo {
   int rank = 0, size = 1, local_rank = 0;
+  std::string size_from = {};  // the environment variable that says how many there are
 
   // From the environment. Throws UserError if what it says makes no sense.
   static RankInfo from_environment();

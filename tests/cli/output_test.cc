@@ -78,6 +78,60 @@ TEST_F(OutputTest, PreviewsAreWrittenAndListed) {
             path("q.h5") + ": 4 trajectories, 4 x 71 x 2\n" + path("q.png") + ": preview\n");
 }
 
+TEST_F(OutputTest, OptionsLeaveWhatFollowsThemAlone) {
+  const std::string file = path("set.h5");
+  const auto simulated = json_of(
+      {"simulate", "--set", "noise=2", "duffing", "--set", "damping=0.5", "-m", "4", "-o", file});
+  EXPECT_EQ(simulated.at("parameters").at("noise"), 2);
+  EXPECT_EQ(simulated.at("parameters").at("damping"), 0.5);
+  json_of({"import", "--dataset", "/states", "--fields", "a,b", file, "-o", path("named.h5")});
+  EXPECT_EQ(json_of({"info", path("named.h5")}).at("fields"), nlohmann::json({"a", "b"}));
+}
+
+TEST_F(OutputTest, WhatCannotBePrintedIsAFailure) {
+  ProcessOptions full;
+  full.output = "/dev/full";
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"info", path("train.h5")},
+        {"info", path("train.h5"), "--json"},
+        {"train", "--keys"},
+        {"--help"}}) {
+    const auto r = run_slift(arguments, full);
+    EXPECT_EQ(r.exit_code, 1) << arguments.front();
+    EXPECT_EQ(r.err, "slift: failed: cannot write to standard output\n");
+  }
+}
+
+TEST_F(OutputTest, ScoresThatCannotBeStoredArePrinted) {
+  const auto r = run_slift({"evaluate", path("train.h5"), "--truth", path("test.h5"), "-o",
+                            path("small.toml") + "/e.json", "-q"});
+  EXPECT_EQ(r.exit_code, 2);
+  EXPECT_NE(r.err.find("cannot create folder"), std::string::npos) << r.err;
+  EXPECT_NE(r.out.find("sliced W2 of state"), std::string::npos) << r.out;
+}
+
+TEST_F(OutputTest, DivergedSimulationsFail) {
+  const auto r = run_slift(
+      {"simulate", "duffing", "-m", "4", "--set", "inner_dt=0.2", "-o", path("far.h5"), "-q"});
+  EXPECT_EQ(r.exit_code, 1);
+  EXPECT_NE(r.err.find("smaller time step"), std::string::npos) << r.err;
+  EXPECT_FALSE(std::filesystem::exists(path("far.h5")));
+}
+
+TEST_F(OutputTest, FileNamesNeedNotBeText) {
+  const std::string name = path("n\xff.h5");
+  EXPECT_EQ(json_of({"simulate", "duffing", "-m", "8", "-o", name}).at("out"),
+            path("n\xef\xbf\xbd.h5"));
+  const auto shown = run_slift({"info", name, "--preview", name + ".png"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  const auto evaluated =
+      run_slift({"evaluate", name, "--truth", path("test.h5"), "-o", path("n.json"), "-q"});
+  EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  const auto rolled =
+      run_slift({"rollout", path("run"), "--init", name, "-m", "2", "-o", path("n.h5"), "-q"});
+  EXPECT_EQ(rolled.exit_code, 0) << rolled.err;
+}
+
 TEST_F(OutputTest, HelpShowsAnExample) {
   for (const char* command : {"simulate", "import", "info", "train", "rollout", "evaluate",
                               "report", "compare", "bench", "doctor", "demo"}) {

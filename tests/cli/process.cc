@@ -76,7 +76,8 @@ ProcessResult run_slift(const std::vector<std::string>& arguments, const Process
   if (child == 0) {
     const int null = open("/dev/null", O_RDONLY);
     dup2(null, 0);
-    dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), 1);
+    const std::string& to = options.output.empty() ? out : options.output;
+    dup2(open(to.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), 1);
     dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666), 2);
     prepare_child(options);
     execv(argv[0], argv.data());

@@ -17,6 +17,7 @@ struct ProcessOptions {
   bool without_root_rights = false;  // when root: no right to read what file modes forbid
   std::string small_disk;            // mount a 256 KiB tmpfs on this folder, for the process only
   std::int64_t file_size_limit = 0;  // bytes a file may grow to, 0: no limit
+  std::string output;                // standard output goes there, and is not looked at
   std::vector<std::string> environment = {};  // NAME=value, on top of the test's own
 };
 
