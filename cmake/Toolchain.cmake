@@ -35,12 +35,12 @@ if(SLIFT_SANITIZE)
 endif()
 
 if(SLIFT_CUDA)
+  # Norms use clusters of blocks and convolutions instructions that Hopper alone has.
   if(NOT CMAKE_CUDA_ARCHITECTURES)
     set(CMAKE_CUDA_ARCHITECTURES 90a)
-  endif()
-  # Our convolutions use instructions of this architecture alone; others are left to cuDNN.
-  if("90a" IN_LIST CMAKE_CUDA_ARCHITECTURES)
-    target_compile_definitions(slift_flags INTERFACE SLIFT_CUDA_90A)
+  elseif(NOT CMAKE_CUDA_ARCHITECTURES STREQUAL "90a")
+    message(FATAL_ERROR "slift's CUDA kernels are for Hopper GPUs (H100, H200): "
+      "CMAKE_CUDA_ARCHITECTURES must be 90a, got ${CMAKE_CUDA_ARCHITECTURES}")
   endif()
   enable_language(CUDA)
   find_package(CUDAToolkit REQUIRED)

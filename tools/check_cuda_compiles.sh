@@ -16,7 +16,7 @@ for folder in src/*/cuda; do
     "$work/$(basename "$(dirname "$folder")")-"
 done
 printf '%s\n' "$work"/*.cu | xargs -P 2 -I{} sh -c \
-  'nvcc -std=c++20 -gencode arch=compute_90a,code=sm_90a -DSLIFT_CUDA_90A -I. -Isrc -Werror all-warnings -c {} -o /dev/null && cat {}'
+  'nvcc -std=c++20 -gencode arch=compute_90a,code=sm_90a -I. -Isrc -Werror all-warnings -c {} -o /dev/null && cat {}'
 
 # LibTorch for the CPU has its CUDA headers but the one that says how it was built. nvcc may be a
 # script elsewhere: it knows best where its toolkit is.

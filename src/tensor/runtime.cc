@@ -48,6 +48,11 @@ at::Device resolve_device(const std::string& name, [[maybe_unused]] int index) {
   at::globalContext().setDeterministicCuDNN(true);
   allow_tf32(false);
   const at::Device device(at::kCUDA, static_cast<at::DeviceIndex>(index));
+  const cudaDeviceProp& gpu = *at::cuda::getDeviceProperties(device.index());
+  require(gpu.major == 9 && gpu.minor == 0,
+          "device cuda: slift's kernels are for Hopper GPUs (H100, H200, compute capability 9.0), "
+          "this is {} ({}.{})",
+          gpu.name, gpu.major, gpu.minor);
   c10::cuda::set_device(device.index());
   return device;
 #endif

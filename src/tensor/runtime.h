@@ -9,8 +9,8 @@
 namespace slift {
 
 // "cpu", or "cuda": GPU number `index`, which becomes this thread's current one. UserError if this
-// machine or build has no such device. Makes cuDNN choose algorithms that give the same bits every
-// time, in full float32.
+// machine or build has no such device, or it is of another kind than our kernels are for. Makes
+// cuDNN choose algorithms that give the same bits every time, in full float32.
 at::Device resolve_device(const std::string& name, int index = 0);
 
 // Whether CUDA may round the inputs of float32 products and convolutions to 11 bits. Not allowed

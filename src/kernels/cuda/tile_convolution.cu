@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kTileThreads, 1)
   if (warp == kMultiplyWarps + 1 && first_lane) block.load_weights();
   if (warp == kMultiplyWarps + 2 && first_lane) block.store();
 #else
-  __trap();      // compiled for another GPU
+  __trap();  // compiled for another GPU
 #endif
 }
 
@@ -279,15 +279,11 @@ std::vector<Tiling> tilings(const ConvProblem& problem) {
 }
 
 bool gpu_runs_tiles() {
-#ifdef SLIFT_CUDA_90A
   int device = 0, major = 0, minor = 0;
   cudaGetDevice(&device);
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
   cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
   return major == 9 && minor == 0;
-#else
-  return false;  // the kernel was compiled for other GPUs, and is empty
-#endif
 }
 
 void convolve_tiles(const ConvProblem& problem, const Tiling& tiling, const ConvOperands& operands,

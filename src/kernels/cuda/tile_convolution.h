@@ -24,7 +24,7 @@ struct Tiling {
 // 16 columns. Whether the GPU can run them is another question.
 std::vector<Tiling> tilings(const ConvProblem& problem);
 
-bool gpu_runs_tiles();  // the current one, in a build for compute capability 9.0a
+bool gpu_runs_tiles();  // the current one: compute capability 9.0
 
 // Enqueues on `stream` (a cudaStream_t). Sums are float32, in an order that only the channels and
 // `split` fix.
