@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <stdexcept>
@@ -102,8 +103,9 @@ CLI::Validator seed_up_to(std::uint64_t largest) {
 
 CLI::Validator number_that(const std::string& rule, bool (*holds)(double)) {
   const auto check = [rule, holds](const std::string& text) -> std::string {
-    double value = 0;
-    if (CLI::detail::lexical_cast(text, value) && holds(value)) return "";
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (!text.empty() && *end == '\0' && holds(value)) return "";
     return fmt::format("must be {}, got {}", rule, text);
   };
   return {check, "", "number"};
