@@ -2,13 +2,37 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "metrics/evaluation_testing.h"
 
 namespace slift {
 namespace {
 
-class ScoresTest : public EvaluationTest {};
+class ScoresTest : public EvaluationTest {
+ protected:
+  struct Branches {
+    std::int64_t members, branches;
+    std::uint64_t seed;
+    std::int64_t first = 0;
+    bool mixed = false;  // after the first state, every start takes the place of another
+  };
+  // Walks that begin far apart, at a place for each start, and stay there.
+  TrajectoryReader write_branches(const std::string& name, const Branches& b) {
+    TrajectoryInfo info = walk_info(b.members, kSteps, {2});
+    info.branches = b.branches, info.first_member = b.first;
+    std::vector<float> states = walks(info, b.seed);
+    for (std::int64_t m = 0; m < b.members; ++m) {
+      const std::int64_t start = (b.first + m) / b.branches;
+      for (std::int64_t t = 0; t < kSteps; ++t) {
+        float* x = states.data() + (m * kSteps + t) * 2;
+        if (t == 0) x[0] = x[1] = 0;
+        x[0] += 20.0f * static_cast<float>(t > 0 && b.mixed ? start ^ 1 : start);
+      }
+    }
+    return write(name, info, states);
+  }
+};
 
 // Fields that cross at a step of our choice: member m of `steps_of` crosses at its entry, or never.
 TEST_F(ScoresTest, CrossingTimesOfTheWave) {
@@ -215,38 +239,23 @@ TEST_F(ScoresTest, QuantilesAreOfAllMembers) {
   EXPECT_NEAR(e.quantiles[0].generated[2][3], 0, 0.25);
 }
 
-// Branches: groups that start far apart and stay there. A model that mixes the groups up is perfect
-// as a whole and wrong from each start.
+// A model that mixes the groups up is perfect as a whole and wrong from each start.
 TEST_F(ScoresTest, BranchesAreComparedByTheirStart) {
-  const auto write_branches = [&](const std::string& name, std::int64_t groups,
-                                  std::int64_t branches, std::uint64_t seed, std::int64_t turn) {
-    TrajectoryInfo info = walk_info(groups * branches, kSteps, {2});
-    info.branches = branches;
-    std::vector<float> states = walks(info, seed);
-    for (std::int64_t m = 0; m < info.members; ++m) {
-      for (std::int64_t t = 0; t < kSteps; ++t) {
-        const std::int64_t group = m / branches, place = t == 0 ? group : (group + turn) % groups;
-        float* x = states.data() + (m * kSteps + t) * 2;
-        if (t == 0) x[0] = x[1] = 0;
-        x[0] += 20.0f * static_cast<float>(place);
-      }
-    }
-    return write(name, info, states);
-  };
   EvaluateOptions options;
   options.exact_points = 0, options.cuts = 4, options.bootstrap = 10;
-  const auto truth = write_branches("t.h5", 8, 64, 0, 0);
-  const Evaluation good = evaluate(write_branches("g.h5", 8, 32, 1, 0), truth, options);
+  const auto truth = write_branches("t.h5", {8 * 64, 64, 0});
+  const Evaluation good = evaluate(write_branches("g.h5", {8 * 32, 32, 1}), truth, options);
   EXPECT_EQ(good.branch_groups, 8);
   EXPECT_EQ(good.conditional.front().metric, "sliced W2");
   EXPECT_NEAR(good.conditional.front().ratio(), 1, 0.25);
-  const Evaluation mixed = evaluate(write_branches("g.h5", 8, 32, 1, 1), truth, options);
+  const Evaluation mixed =
+      evaluate(write_branches("g.h5", {8 * 32, 32, 1, 0, true}), truth, options);
   EXPECT_NEAR(mixed.headline().ratio(), 1, 0.5);
   EXPECT_GT(mixed.conditional.front().ratio(), 10);
 
   // One true branch from each state verifies: scores without floors.
   const Evaluation verified =
-      evaluate(write_branches("g.h5", 8, 32, 1, 0), write_branches("t.h5", 8, 1, 2, 0), options);
+      evaluate(write_branches("g.h5", {8 * 32, 32, 1}), write_branches("t.h5", {8, 1, 2}), options);
   ASSERT_FALSE(verified.conditional.empty());
   EXPECT_EQ(verified.conditional.front().metric, "fair CRPS");
   EXPECT_TRUE(std::isnan(verified.conditional.front().floor));
@@ -366,30 +375,45 @@ TEST_F(ScoresTest, WhatDivergedIsFarOff) {
 // Members of a file that begins within a group: those of whole groups are compared, with their own
 // starts.
 TEST_F(ScoresTest, GroupsBeginWhereTheirStartDoes) {
-  const auto branches_from = [&](const std::string& name, std::int64_t first, std::int64_t members,
-                                 std::int64_t branches, std::uint64_t seed) {
-    TrajectoryInfo info = walk_info(members, kSteps, {2});
-    info.branches = branches, info.first_member = first;
-    std::vector<float> states = walks(info, seed);
-    for (std::int64_t m = 0; m < members; ++m) {
-      for (std::int64_t t = 0; t < kSteps; ++t) {
-        float* x = states.data() + (m * kSteps + t) * 2;
-        if (t == 0) x[0] = x[1] = 0;
-        x[0] += 20.0f * static_cast<float>((first + m) / branches);
-      }
-    }
-    return write(name, info, states);
-  };
   EvaluateOptions options;
   options.exact_points = 0, options.bootstrap = 0;
-  const auto truth = branches_from("t.h5", 0, 8 * 64, 64, 0);
+  const auto truth = write_branches("t.h5", {8 * 64, 64, 0});
   // Starts 1 to 7 are whole in the first, 4 to 7 in the second.
   for (const auto& [first, groups] : {std::pair(15, 7), std::pair(4 * 32, 4)}) {
     const Evaluation e =
-        evaluate(branches_from("g.h5", first, 8 * 32 - first, 32, 1), truth, options);
+        evaluate(write_branches("g.h5", {8 * 32 - first, 32, 1, first}), truth, options);
     EXPECT_EQ(e.branch_groups, groups);
     ASSERT_FALSE(e.conditional.empty());
     EXPECT_NEAR(e.conditional.front().ratio(), 1, 0.3);
+  }
+}
+
+// The intervals of scores by start are as wide as the scores vary from ensemble to ensemble.
+TEST_F(ScoresTest, IntervalsOfScoresByStartHaveTheRightWidth) {
+  constexpr int kRepeats = 24;  // their deviation is known to 15 %
+  EvaluateOptions options;
+  options.exact_points = 0, options.directions = 8;
+  std::map<std::string, std::vector<double>> values;
+  std::map<std::string, double> errors;
+  for (std::uint64_t seed = 0; seed < kRepeats; ++seed) {
+    const Evaluation e = evaluate(write_branches("g.h5", {32 * 4, 4, 2 * seed}),
+                                  write_branches("t.h5", {32 * 8, 8, 2 * seed + 1}), options);
+    EXPECT_EQ(e.branch_groups, 32);
+    for (const Score& score : e.conditional) {
+      values[score.metric].push_back(score.value);
+      errors[score.metric] += (score.interval->high - score.interval->low) / (2 * 1.96 * kRepeats);
+    }
+  }
+  EXPECT_EQ(values.size(), 4u);
+  for (const auto& [metric, of_metric] : values) {
+    double mean = 0, squares = 0;
+    for (const double v : of_metric) mean += v / kRepeats;
+    for (const double v : of_metric) squares += (v - mean) * (v - mean) / (kRepeats - 1);
+    EXPECT_GT(errors[metric], 0.7 * std::sqrt(squares)) << metric;
+    // Resampled, a histogram that is nearly flat is more uneven: its interval errs to the safe
+    // side.
+    EXPECT_LT(errors[metric], (metric == "unevenness of ranks" ? 3 : 1.7) * std::sqrt(squares))
+        << metric;
   }
 }
 
