@@ -21,9 +21,8 @@ namespace slift {
 
 // The columns of a record, in this order:
 //   quantities  the value of each
-//   cells       the state's value at each: all components of a vector; of a field 4 x 4 cells
-//   spread
-//               evenly over each channel
+//   cells       the state's value at each: all components of a vector; of a field 4 x 4 cells,
+//               evenly spread, of each channel
 //   means, deviations   of each channel, over its cells; fields only
 //   amplitudes  roots of the radial spectrum of each channel (radial_spectrum.h); fields of 2 x 2
 //               cells or more only

@@ -256,16 +256,32 @@ TEST_F(ReportTest, ErrorsNameTheFile) {
   EXPECT_FALSE(fs::exists(out));
 }
 
+// As if only the first `steps` states had been compared.
+void shorten(json& evaluation, std::int64_t steps) {
+  json& moments = evaluation["moments"];
+  for (json* table : {&moments["time"], &moments["truth"]["mean"], &moments["truth"]["std"],
+                      &moments["generated"]["mean"], &moments["generated"]["std"]}) {
+    table->erase(table->begin() + steps, table->end());
+  }
+}
+
+TEST_F(ReportTest, RefusesRunsOverAnotherTime) {
+  const ReportRun run = make_vector_run();
+  json evaluation = make_evaluation({2}, 1, 1);
+  shorten(evaluation, kSteps - 2);
+  ReportRun shorter = make_run("shorter", "shorter", evaluation);
+  shorter.evaluation = shorter.folder / "evaluation.json";
+  const std::string error = message_of([&] { report_of({run, shorter}); });
+  EXPECT_NE(error.find("shorter: its evaluation compares"), std::string::npos) << error;
+  EXPECT_EQ(message_of([&] { report_of({shorter, shorter}); }), "no UserError");
+}
+
 TEST_F(ReportTest, RefusesAnEvaluationOfAnotherRollout) {
   const ReportRun run = make_vector_run();
   const auto error_with = [&](const char* key, std::int64_t members, std::int64_t steps) {
     json evaluation = make_evaluation({2}, 1, 1);
-    json& moments = evaluation["moments"];
-    moments[key] = members;
-    for (json* table : {&moments["time"], &moments["truth"]["mean"], &moments["truth"]["std"],
-                        &moments["generated"]["mean"], &moments["generated"]["std"]}) {
-      table->erase(table->begin() + steps, table->end());
-    }
+    evaluation["moments"][key] = members;
+    shorten(evaluation, steps);
     make_run("lifting", "run", evaluation);
     return message_of([&] { report_of({run}); });
   };
