@@ -43,9 +43,9 @@ json ChoiceFile::keep(const std::string& name, const json& choice,
       write_file_atomically(path_, held.dump(1));
     }
   } catch (const std::exception& error) {
-    if (!warned_)
+    if (!std::exchange(warned_, true)) {
       spdlog::warn("{}: not kept, other runs may choose others: {}", path_.string(), error.what());
-    warned_ = true;
+    }
   }
   return choices_[name];
 }
