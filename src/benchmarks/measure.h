@@ -28,8 +28,8 @@ double milliseconds_per_call(const at::Device& device, std::int64_t calls, std::
 // small. A kernel that takes the GPU less time than the host needs to launch it shows the latter.
 double kernel_milliseconds(const at::Device& device, const std::function<void()>& kernel);
 
-// The most bytes this process has had so far: on a GPU those of LibTorch's allocator, on the CPU
-// all that was resident.
+// The most bytes this process has had so far: on the CPU all that was resident, on a GPU, which
+// must have held a tensor, those of LibTorch's allocator.
 std::int64_t peak_memory(const at::Device& device);
 
 }  // namespace slift
