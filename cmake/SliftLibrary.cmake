@@ -11,7 +11,9 @@ function(slift_test target)
   target_link_libraries(${target} PRIVATE GTest::gtest GTest::gtest_main slift_flags)
   target_compile_definitions(${target} PRIVATE
     SLIFT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SLIFT_PROGRAM="$<TARGET_FILE:slift>")
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST PROPERTIES TIMEOUT 600 ${ARGN})
+  # A sanitized program read from a cold disk needs more than the 5 s it is given otherwise.
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 120
+                       PROPERTIES TIMEOUT 600 ${ARGN})
 endfunction()
 
 function(slift_library name)
