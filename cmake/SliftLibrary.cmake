@@ -7,6 +7,7 @@ if(SLIFT_TESTS)
   include(GoogleTest)
 endif()
 
+# slift_test(target property value... [TEST_FILTER filter]): its tests, or some of them.
 function(slift_test target)
   target_link_libraries(${target} PRIVATE GTest::gtest GTest::gtest_main slift_flags)
   target_compile_definitions(${target} PRIVATE
