@@ -6,7 +6,7 @@
 # Every test is run by itself, several at once. What it printed is kept in build/cuda/TOOL, and with
 # the same build a test that has passed is not run again: a run that was interrupted goes on. Run the
 # tests themselves before: they tune convolutions, which takes long under these tools. Programs take
-# turns on a GPU, unless its MPS is running (nvidia-cuda-mps-control -d): racecheck gains by that.
+# turns on a GPU, unless its MPS is running (nvidia-cuda-mps-control -d).
 set -uo pipefail
 cd "$(dirname "$0")/.."
 tool=${1:-}

@@ -34,7 +34,7 @@ TEST(Measure, TimeIsThatOfOneCall) {
 TEST(Measure, MemoryOnlyGrows) {
   constexpr std::int64_t kBytes = 64 << 20;
   for (const at::Device& device : test_devices()) {
-    at::ones({1}, device);
+    at::ones({1}, device);  // a GPU's memory is counted from the first tensor on
     const std::int64_t before = peak_memory(device);
     {
       const Tensor block = at::ones({before + kBytes}, at::TensorOptions(at::kByte).device(device));

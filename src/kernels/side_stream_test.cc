@@ -103,7 +103,7 @@ class Chain {
   explicit Chain(const at::Device& device)
       : type_(device.is_cuda() ? at::kBFloat16 : at::kFloat),
         channels_(device.is_cuda() ? 64 : 16),
-        size_(device.is_cuda() ? 32 : 6) {
+        size_(device.is_cuda() ? 64 : 6) {
     at::manual_seed(5);
     const at::TensorOptions there(device);
     for (Layer& layer : layers_) {
