@@ -70,10 +70,7 @@ TEST_P(Activations, ChannelsLastStaysChannelsLast) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Activations, testing::ValuesIn(test_devices()),
-                         [](const auto& device) {
-                           return device.param.is_cuda() ? "cuda" : "cpu";
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, Activations, testing::ValuesIn(test_devices()), DeviceName());
 
 TEST(ActivationThreads, BitsDoNotDependOnThem) {
   const Tensor x = at::linspace(-5, 5, 100003);

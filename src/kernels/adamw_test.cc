@@ -335,9 +335,7 @@ TEST_P(AdamW, NormDoesNotOverflowInFloat32) {
   EXPECT_TRUE(std::isnan(norm_of({large}, GetParam())));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, AdamW, testing::ValuesIn(test_devices()), [](const auto& test) {
-  return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-});
+INSTANTIATE_TEST_SUITE_P(Devices, AdamW, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

@@ -127,10 +127,7 @@ TEST_P(Distances, WrongTensorsAreABugOfTheCaller) {
   EXPECT_THROW(ops::add_squared_distances(a, at::zeros({3, 4}, real).t(), out), c10::Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Distances, testing::ValuesIn(test_devices()),
-                         [](const auto& test) {
-                           return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, Distances, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

@@ -148,9 +148,7 @@ TEST_P(Labels, WrongStepsAreABugOfTheCaller) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Labels, testing::ValuesIn(test_devices()), [](const auto& test) {
-  return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-});
+INSTANTIATE_TEST_SUITE_P(Devices, Labels, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

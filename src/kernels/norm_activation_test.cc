@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/random.h"
@@ -141,47 +142,63 @@ ops::Normed apply(const NormCase& c, const NormTensors& t) {
                                .border = c.border});
 }
 
-// All that may be left out, in all combinations, for: one and two sources, groups of 1, 3 and 8
-// channels, within a source and across the border of both, sides of one cell, cells fewer and more
-// than a block. Once: sizes at which CUDA threads take turns.
-std::vector<NormCase> cases() {
-  const std::vector<NormCase> shapes = {
-      {3, 5, 7, 8, 0, 8, false, Activation::kGelu},  {2, 5, 7, 24, 0, 8, false, Activation::kGelu},
-      {2, 1, 1, 24, 0, 8, false, Activation::kGelu}, {1, 1, 1, 8, 0, 8, false, Activation::kGelu},
-      {2, 7, 1, 16, 8, 3, false, Activation::kGelu}, {2, 1, 5, 9, 15, 8, false, Activation::kGelu},
-      {3, 5, 7, 7, 17, 4, false, Activation::kGelu},    // 6 channels a group: the second straddles
-      {1, 9, 13, 24, 8, 2, false, Activation::kGelu}};  // 16: straddles, more than a vector
+// One and two sources, groups of 1, 3 and 8 channels, within a source and across the border of
+// both, sides of one cell, cells fewer and more than a block.
+constexpr NormCase kShapes[] = {
+    {3, 5, 7, 8, 0, 8, false, Activation::kGelu},   {2, 5, 7, 24, 0, 8, false, Activation::kGelu},
+    {2, 1, 1, 24, 0, 8, false, Activation::kGelu},  {1, 1, 1, 8, 0, 8, false, Activation::kGelu},
+    {2, 7, 1, 16, 8, 3, false, Activation::kGelu},  {2, 1, 5, 9, 15, 8, false, Activation::kGelu},
+    {3, 5, 7, 7, 17, 4, false, Activation::kGelu},   // 6 channels a group: the second straddles
+    {1, 9, 13, 24, 8, 2, false, Activation::kGelu},  // 16: straddles, more than a vector
+};
+
+// All that may be left out of a shape, in all combinations.
+std::vector<NormCase> combinations(NormCase c) {
   std::vector<NormCase> all;
   for (unsigned mask = 0; mask < 32; ++mask) {
-    for (NormCase c : shapes) {
-      c.film = mask & 1;
-      c.bias = mask & 2;
-      c.border = mask & 4;
-      c.passed_a = mask & 8;
-      c.passed_b = (mask & 16) && c.channels_b > 0;
-      c.again = (mask & 9) == 9 || (mask & 12) == 4;
-      if ((mask & 16) && c.channels_b == 0) c.f = Activation::kSilu;
-      if ((mask + static_cast<unsigned>(c.width)) % 3 == 0) c.f = Activation::kSilu;
-      all.push_back(c);
-    }
+    c.film = mask & 1;
+    c.bias = mask & 2;
+    c.border = mask & 4;
+    c.passed_a = mask & 8;
+    c.passed_b = (mask & 16) && c.channels_b > 0;
+    c.again = (mask & 9) == 9 || (mask & 12) == 4;
+    const bool silu =
+        ((mask & 16) && c.channels_b == 0) || (mask + static_cast<unsigned>(c.width)) % 3 == 0;
+    c.f = silu ? Activation::kSilu : Activation::kGelu;
+    all.push_back(c);
   }
-  all.push_back({1, 70, 70, 8, 0, 4, true, Activation::kGelu, true, true});  // several blocks
-  all.push_back({1, 10, 13, 512, 0, 2, true, Activation::kGelu, true});      // and closing threads
-  all.push_back({2, 4, 5, 1032, 1024, 257, true, Activation::kGelu, true, true});  // packs
-  all.push_back({2, 1, 3, 301, 0, 1, true, Activation::kSilu, true});   // channels one by one
-  all.push_back({133, 1, 2, 40, 0, 8, true, Activation::kGelu, true});  // many samples
   return all;
+}
+
+// Sizes at which CUDA threads take turns, once.
+std::vector<NormCase> large_cases() {
+  return {{1, 70, 70, 8, 0, 4, true, Activation::kGelu, true, true},        // several blocks
+          {1, 10, 13, 512, 0, 2, true, Activation::kGelu, true},            // and closing threads
+          {2, 4, 5, 1032, 1024, 257, true, Activation::kGelu, true, true},  // packs
+          {2, 1, 3, 301, 0, 1, true, Activation::kSilu, true},              // channels one by one
+          {133, 1, 2, 40, 0, 8, true, Activation::kGelu, true}};            // many samples
 }
 
 class NormOnDevice : public testing::TestWithParam<at::Device> {};
 
-TEST_P(NormOnDevice, ForwardAgreesWithTheDefinition) {
+// Of a device and one of kShapes, or the one behind them, the large cases: a test each, or under a
+// sanitizer they would take too long.
+class NormAgreement : public testing::TestWithParam<std::tuple<at::Device, std::size_t>> {
+ protected:
+  static at::Device device() { return std::get<0>(GetParam()); }
+  static std::vector<NormCase> cases() {
+    const std::size_t shape = std::get<1>(GetParam());
+    return shape < std::size(kShapes) ? combinations(kShapes[shape]) : large_cases();
+  }
+};
+
+TEST_P(NormAgreement, ForwardWithTheDefinition) {
   for (const NormCase& c : cases()) {
     const NormTensors inputs = rounded(make_inputs(c));
     const Tensor want = plain_reference(c, inputs);
     const double scale = 1 + want.abs().max().item<double>();
-    for (const Type& type : types(GetParam())) {
-      const Tensor out = apply(c, moved(inputs, GetParam(), type.name)).out;
+    for (const Type& type : types(device())) {
+      const Tensor out = apply(c, moved(inputs, device(), type.name)).out;
       ASSERT_EQ(out.sizes(), want.sizes()) << describe(c);
       EXPECT_EQ(out.scalar_type(), type.name);
       EXPECT_LT((out.to(at::kCPU, at::kDouble) - want).abs().max().item<double>(),
@@ -234,7 +251,7 @@ std::vector<Tensor> gradients(const NormCase& c, const NormTensors& inputs, at::
   return result;
 }
 
-TEST_P(NormOnDevice, GradientsAgreeWithFloat64) {
+TEST_P(NormAgreement, GradientsWithFloat64) {
   const char* names[] = {"a", "b", "bias", "scale", "shift", "film"};
   for (const NormCase& c : cases()) {
     const NormTensors t = rounded(make_inputs(c));
@@ -245,8 +262,8 @@ TEST_P(NormOnDevice, GradientsAgreeWithFloat64) {
     const auto vanishes = [&](std::size_t i) {
       return alone || (i == 2 && c.channels() == c.groups);
     };
-    for (const Type& type : types(GetParam())) {
-      const auto got = gradients(c, t, GetParam(), type.name);
+    for (const Type& type : types(device())) {
+      const auto got = gradients(c, t, device(), type.name);
       for (std::size_t i = 0; i < got.size(); ++i) {
         if (!want[i].defined()) continue;
         const double scale = want[i].abs().max().item<double>();
@@ -258,6 +275,17 @@ TEST_P(NormOnDevice, GradientsAgreeWithFloat64) {
     }
   }
 }
+
+std::string agreement_name(const testing::TestParamInfo<NormAgreement::ParamType>& test) {
+  const auto& [device, shape] = test.param;
+  return (shape < std::size(kShapes) ? fmt::format("shape{}_", shape) : "large_") +
+         device_name(device);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, NormAgreement,
+                         testing::Combine(testing::ValuesIn(test_devices()),
+                                          testing::Range(std::size_t{0}, std::size(kShapes) + 1)),
+                         agreement_name);
 
 TEST_P(NormOnDevice, Float64IsComputedThere) {
   const NormCase c{2, 5, 7, 7, 17, 4, true, Activation::kGelu, true, true, true, true, true};
@@ -428,10 +456,7 @@ TEST_P(NormOnDevice, SourcesPassThrough) {
   EXPECT_FALSE(apply(single, moved(make_inputs(single), GetParam(), at::kFloat)).b.defined());
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, NormOnDevice, testing::ValuesIn(test_devices()),
-                         [](const auto& device) {
-                           return device.param.is_cuda() ? "cuda" : "cpu";
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, NormOnDevice, testing::ValuesIn(test_devices()), DeviceName());
 
 // float64 goes LibTorch's way: this holds that way, which the gradients above are measured by,
 // to the definition.

@@ -36,10 +36,7 @@ TEST_P(PadOnDevice, IsLibTorchsOwn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, PadOnDevice, testing::ValuesIn(test_devices()),
-                         [](const auto& device) {
-                           return device.param.is_cuda() ? "cuda" : "cpu";
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, PadOnDevice, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

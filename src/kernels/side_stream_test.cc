@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/ops.h"
@@ -97,15 +98,20 @@ TEST_P(SideStream, GradientsThatAreReadDoNot) {
   Tensor(twice).mutable_grad() = Tensor();
 }
 
+// Fields of `size` x `size` cells.
+struct ChainCase {
+  at::Device device;
+  std::int64_t size;
+};
+
 // Convolutions and norms in turn, as in the branch of a UNet.
 class Chain {
  public:
-  explicit Chain(const at::Device& device)
-      : type_(device.is_cuda() ? at::kBFloat16 : at::kFloat),
-        channels_(device.is_cuda() ? 64 : 16),
-        size_(device.is_cuda() ? 64 : 6) {
+  explicit Chain(const ChainCase& c)
+      : type_(c.device.is_cuda() ? at::kBFloat16 : at::kFloat),
+        channels_(c.device.is_cuda() ? 64 : 16) {
     at::manual_seed(5);
-    const at::TensorOptions there(device);
+    const at::TensorOptions there(c.device);
     for (Layer& layer : layers_) {
       layer = {at::randn({channels_}, there), at::randn({channels_}, there),
                at::randn({channels_}, there),
@@ -116,7 +122,7 @@ class Chain {
                at::randn({channels_}, there).to(type_)};
       for (Tensor* p : layer.all()) p->requires_grad_();
     }
-    x_ = at::randn({4, channels_, size_, size_}, there).to(type_);
+    x_ = at::randn({4, channels_, c.size, c.size}, there).to(type_);
   }
 
   std::vector<Tensor> leaves() {
@@ -154,7 +160,7 @@ class Chain {
     std::vector<Tensor*> all() { return {&norm_bias, &scale, &shift, &weight, &bias}; }
   };
   at::ScalarType type_;
-  std::int64_t channels_, size_;
+  std::int64_t channels_;
   std::array<Layer, 6> layers_;
   Tensor x_;
 };
@@ -173,7 +179,20 @@ void expect_equal(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i], b[i])) << i;
 }
 
-TEST_P(SideStream, GradientsBesideBackwardAreThoseInLine) {
+// On a GPU a tile of the convolutions, which racecheck can follow, and many.
+std::vector<ChainCase> chain_cases() {
+  std::vector<ChainCase> all;
+  for (const at::Device& device : test_devices()) {
+    for (const std::int64_t size : device.is_cuda() ? std::vector{16, 64} : std::vector{6}) {
+      all.push_back({device, size});
+    }
+  }
+  return all;
+}
+
+class SideStreamOfAChain : public testing::TestWithParam<ChainCase> {};
+
+TEST_P(SideStreamOfAChain, GradientsBesideBackwardAreThoseInLine) {
   Chain chain(GetParam());
   chain.loss(/*as_leaves=*/false).backward();
   const std::vector<Tensor> expected = take_gradients(chain.leaves());
@@ -189,12 +208,12 @@ TEST_P(SideStream, GradientsBesideBackwardAreThoseInLine) {
   expect_equal(take_gradients(chain.leaves()), doubled);
 }
 
-TEST_P(SideStream, RecordedGradientsAreThoseInLine) {
+TEST_P(SideStreamOfAChain, RecordedGradientsAreThoseInLine) {
   Chain chain(GetParam());
   const std::vector<Tensor> leaves = chain.leaves();
   std::vector<Tensor> kept;
   for (const Tensor& leaf : leaves) kept.push_back(at::zeros_like(leaf));
-  StepGraph graph(GetParam());
+  StepGraph graph(GetParam().device);
   for (int call = 0; call < StepGraph::kWarmups + 3; ++call) {
     chain.input().mul_(-1);  // another input in every call, at the same place
     graph.run([&] {
@@ -206,6 +225,11 @@ TEST_P(SideStream, RecordedGradientsAreThoseInLine) {
     expect_equal(kept, take_gradients(leaves));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Cases, SideStreamOfAChain, testing::ValuesIn(chain_cases()),
+                         [](const auto& test) {
+                           return device_name(test.param.device) + std::to_string(test.param.size);
+                         });
 
 #ifdef SLIFT_WITH_CUDA
 
@@ -271,10 +295,7 @@ TEST_P(SideStream, BodiesRunBesideAndAreJoinedAtTheNextButOneAndAtTheEnd) {
 
 #endif
 
-INSTANTIATE_TEST_SUITE_P(Devices, SideStream, testing::ValuesIn(test_devices()),
-                         [](const auto& test) {
-                           return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, SideStream, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

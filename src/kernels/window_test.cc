@@ -126,10 +126,7 @@ TEST_P(WindowOnDevice, OfVectorsMovesOn) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, WindowOnDevice, testing::ValuesIn(test_devices()),
-                         [](const auto& device) {
-                           return device.param.is_cuda() ? "cuda" : "cpu";
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, WindowOnDevice, testing::ValuesIn(test_devices()), DeviceName());
 
 TEST(Window, WhatDoesNotFitIsABugOfTheCaller) {
   const Tensor window = at::zeros({2, 3, 4, 5, 6}), net = at::zeros({2, 4, 5, 6});

@@ -92,7 +92,7 @@ class NearestTest : public testing::TestWithParam<at::Device> {
 
   NearestOptions options() const {
     NearestOptions result;
-    result.device = GetParam().is_cuda() ? "cuda" : "cpu";
+    result.device = device_name(GetParam());
     return result;
   }
 
@@ -402,10 +402,7 @@ TEST_P(NearestTest, ValuesThatDoNotAddUpAreUserErrors) {
   EXPECT_EQ(error(training, twice), path + ": every trajectory found nearest is there twice");
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, NearestTest, testing::ValuesIn(test_devices()),
-                         [](const auto& test) {
-                           return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, NearestTest, testing::ValuesIn(test_devices()), DeviceName());
 
 TEST(DistanceBlocks, FitInMemoryAndFillIt) {
   for (const std::int64_t bytes : {1ll << 20, 1ll << 24, 256ll << 20}) {

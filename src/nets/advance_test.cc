@@ -74,10 +74,7 @@ TEST_P(AdvanceOnDevice, ChecksShapes) {
   EXPECT_THROW(model.advance(window, label.narrow(0, 0, 1)), c10::Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, AdvanceOnDevice, testing::ValuesIn(test_devices()),
-                         [](const auto& test) {
-                           return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, AdvanceOnDevice, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

@@ -119,9 +119,7 @@ TEST_P(FilmStackOnDevice, FollowsTheParametersInBFloat16) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, FilmStackOnDevice, testing::ValuesIn(test_devices()),
-                         [](const auto& device) {
-                           return device.param.is_cuda() ? "cuda" : "cpu";
-                         });
+                         DeviceName());
 
 }  // namespace
 }  // namespace slift

@@ -129,9 +129,7 @@ TEST_P(UnetFp8, NumbersThatAreNotFiniteAreNoCalibration) {
   EXPECT_EQ(error_of([&] { unet.net().use_fp8(true); }), kNotCalibrated);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, UnetFp8, testing::ValuesIn(test_devices()), [](const auto& test) {
-  return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-});
+INSTANTIATE_TEST_SUITE_P(Devices, UnetFp8, testing::ValuesIn(test_devices()), DeviceName());
 
 TEST(Fp8Precision, NeedsConvolutionsWideEnoughAndACalibration) {
   Unet narrow(fp8_config({16, 24}), {{1, 8, 8}, 1, 0});

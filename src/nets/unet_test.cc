@@ -203,10 +203,7 @@ TEST_P(UnetOnDevice, WhatIsPreparedForUseWithoutGradientsFollowsTheWeights) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, UnetOnDevice, testing::ValuesIn(test_devices()),
-                         [](const auto& device) {
-                           return device.param.is_cuda() ? "cuda" : "cpu";
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, UnetOnDevice, testing::ValuesIn(test_devices()), DeviceName());
 
 TEST(Unet, GradientsAgreeWithDifferences) {
   for (const json& values : golden_cases()) {

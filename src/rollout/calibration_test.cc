@@ -99,10 +99,7 @@ TEST_P(Calibration, RefusesStatesThatDoNotFit) {
             std::string::npos);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Calibration, testing::ValuesIn(test_devices()),
-                         [](const auto& test) {
-                           return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, Calibration, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

@@ -231,10 +231,7 @@ TEST(Steppers, HalveTheRowsUntilTheyFit) {
                c10::Error);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, StepperTest, testing::ValuesIn(test_devices()),
-                         [](const auto& test) {
-                           return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, StepperTest, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

@@ -1,8 +1,10 @@
 // Devices that tests with one body per device run on; for *_test.cc only.
 #pragma once
 
+#include <gtest/gtest.h>
 #include <torch/cuda.h>
 
+#include <string>
 #include <vector>
 
 #include "tensor/torch_compat.h"
@@ -17,5 +19,17 @@ inline std::vector<at::Device> test_devices() {
 #endif
   return found;
 }
+
+// How tests call a device in their names.
+inline std::string device_name(const at::Device& device) {
+  return device.is_cuda() ? "cuda" : "cpu";
+}
+
+// The name of a test whose parameter is a device.
+struct DeviceName {
+  std::string operator()(const testing::TestParamInfo<at::Device>& test) const {
+    return device_name(test.param);
+  }
+};
 
 }  // namespace slift

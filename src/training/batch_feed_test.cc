@@ -77,10 +77,7 @@ TEST_P(BatchFeedTest, StagesAtTheSamePlacesAndAssemblesParts) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, BatchFeedTest, testing::ValuesIn(test_devices()),
-                         [](const auto& device) {
-                           return device.param.is_cuda() ? "cuda" : "cpu";
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, BatchFeedTest, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

@@ -244,10 +244,7 @@ TEST_P(Optimizers, StatesThatDoNotFitAreRefused) {
   EXPECT_NO_THROW(optimizer.load_state(good, 1, "the/file"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, Optimizers, testing::ValuesIn(test_devices()),
-                         [](const auto& test) {
-                           return std::string(test.param.is_cuda() ? "cuda" : "cpu");
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, Optimizers, testing::ValuesIn(test_devices()), DeviceName());
 
 }  // namespace
 }  // namespace slift

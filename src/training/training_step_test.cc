@@ -59,7 +59,7 @@ void expect_same_bits(const NamedTensors& a, const NamedTensors& b) {
 // A device and a family of networks.
 class TrainingStep : public testing::TestWithParam<std::tuple<at::Device, std::string>> {
  protected:
-  TrainingStep() : device_(resolve_device(std::get<0>(GetParam()).is_cuda() ? "cuda" : "cpu")) {
+  TrainingStep() : device_(resolve_device(device_name(std::get<0>(GetParam())))) {
     init_logging(/*quiet=*/true);
     TrajectoryInfo info;
     info.members = kTrajectories;
@@ -240,8 +240,8 @@ INSTANTIATE_TEST_SUITE_P(Devices, TrainingStep,
                          testing::Combine(testing::ValuesIn(test_devices()),
                                           testing::Values("mlp", "unet")),
                          [](const auto& test) {
-                           return std::get<1>(test.param) +
-                                  (std::get<0>(test.param).is_cuda() ? "_cuda" : "_cpu");
+                           return std::get<1>(test.param) + "_" +
+                                  device_name(std::get<0>(test.param));
                          });
 
 }  // namespace
