@@ -195,22 +195,20 @@ std::int64_t norm_partials(std::span<const Gradient> grads) {
 }
 
 void global_norm(std::span<const Gradient> grads, double* partials, double* norm, void* stream) {
-  const auto queue = static_cast<cudaStream_t>(stream);
   std::int64_t done = 0;
   for_each_launch<Gradient>(grads, [&](const Launch<Gradient>& launch, unsigned blocks) {
-    sum_of_squares<<<blocks, kAdamWThreads, 0, queue>>>(launch, partials + done);
+    launch_kernel(sum_of_squares, blocks, kAdamWThreads, 0, stream, launch, partials + done);
     check_launch("global_norm");
     done += blocks;
   });
-  root_of_sum<<<1, kSumThreads, 0, queue>>>(partials, done, norm);
+  launch_kernel(root_of_sum, 1, kSumThreads, 0, stream, partials, done, norm);
   check_launch("global_norm");
 }
 
 void adamw(const AdamWStep* step, const double* norm, std::span<const AdamWTensor> tensors,
            void* stream) {
-  const auto queue = static_cast<cudaStream_t>(stream);
   for_each_launch<AdamWTensor>(tensors, [&](const Launch<AdamWTensor>& launch, unsigned blocks) {
-    adamw_step<<<blocks, kAdamWThreads, 0, queue>>>(launch, step, norm);
+    launch_kernel(adamw_step, blocks, kAdamWThreads, 0, stream, launch, step, norm);
     check_launch("adamw");
   });
 }

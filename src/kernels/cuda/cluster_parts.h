@@ -7,7 +7,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "kernels/cuda/hopper.h"
+#include "kernels/cuda/instructions.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/norm_cluster.h"
 #include "kernels/cuda/norm_parts.h"

@@ -29,7 +29,7 @@ std::int64_t slabs_of(std::int64_t rows, std::int64_t columns) {
 // a row, of which a thread takes every stride-th, all of the same columns.
 __global__ void __launch_bounds__(kSlabThreads)
     add_slabs(const BFloat16* x, std::int64_t rows, int columns, float* partials) {
-  __shared__ alignas(16) float shared[kSlabThreads * kColumnPack];  // [at_once, columns] and a rest
+  alignas(16) __shared__ float shared[kSlabThreads * kColumnPack];  // [at_once, columns] and a rest
   const int thread = static_cast<int>(threadIdx.x), lanes = columns / kColumnPack;
   const int at_once = kSlabThreads / lanes, stride = at_once * lanes;
   const std::int64_t slab = (rows + gridDim.x - 1) / gridDim.x, first = blockIdx.x * slab;
@@ -111,9 +111,9 @@ void column_sums(std::span<const ColumnSum> sums, std::int64_t rows, std::int64_
       launch.x[i] = sums[i].x;
       launch.out[i] = sums[i].out;
     }
-    add_rows<<<dim3(add_blocks(columns), static_cast<unsigned>(count)), kAddThreads, 0,
-               static_cast<cudaStream_t>(stream)>>>(launch, static_cast<int>(rows),
-                                                    static_cast<int>(columns));
+    launch_kernel(add_rows<float>, dim3(add_blocks(columns), static_cast<unsigned>(count)),
+                  kAddThreads, 0, stream, launch, static_cast<int>(rows),
+                  static_cast<int>(columns));
     check_launch("column_sums");
     sums = sums.subspan(count);
   }
@@ -129,10 +129,9 @@ std::int64_t column_sums_workspace(std::int64_t rows, std::int64_t columns) {
 
 void column_sums(const BFloat16* x, std::int64_t rows, std::int64_t columns, BFloat16* out,
                  float* workspace, void* stream) {
-  const auto queue = static_cast<cudaStream_t>(stream);
   const std::int64_t slabs = slabs_of(rows, columns);
-  add_slabs<<<static_cast<unsigned>(slabs), kSlabThreads, 0, queue>>>(
-      x, rows, static_cast<int>(columns), workspace);
+  launch_kernel(add_slabs, static_cast<unsigned>(slabs), kSlabThreads, 0, stream, x, rows,
+                static_cast<int>(columns), workspace);
   launch_early(add_rows<BFloat16>, add_blocks(columns), kAddThreads, 0, stream,
                RowSums<BFloat16>{{workspace}, {out}}, static_cast<int>(slabs),
                static_cast<int>(columns));

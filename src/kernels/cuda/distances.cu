@@ -72,7 +72,7 @@ void squared_distances(const DistanceArgs& args, void* stream) {
   // At most 65535 blocks in y, i.e. 4 million rows of a; b may have 2^31 times kTile.
   const dim3 blocks(static_cast<unsigned>((args.nb + kTile - 1) / kTile),
                     static_cast<unsigned>((args.na + kTile - 1) / kTile));
-  squared_distances_kernel<<<blocks, kSide * kSide, 0, static_cast<cudaStream_t>(stream)>>>(args);
+  launch_kernel(squared_distances_kernel, blocks, kSide * kSide, 0, stream, args);
   check_launch("squared_distances");
 }
 

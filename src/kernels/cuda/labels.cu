@@ -41,8 +41,8 @@ __global__ void draw_labels_kernel(LabelArgs args) {
 
 void draw_labels(const LabelArgs& args, void* stream) {
   if (args.rows == 0 || args.dim == 0) return;
-  draw_labels_kernel<<<static_cast<unsigned>(args.rows), kLabelThreads, 0,
-                       static_cast<cudaStream_t>(stream)>>>(args);
+  launch_kernel(draw_labels_kernel, static_cast<unsigned>(args.rows), kLabelThreads, 0, stream,
+                args);
   check_launch("draw_labels");
 }
 

@@ -25,16 +25,29 @@ inline cudaLaunchAttribute early_launch() {
   return attribute;
 }
 
-// Enqueues such a kernel on `stream` (a cudaStream_t); to be followed by check_launch().
-template <typename... Parameters, typename... Args>
-void launch_early(void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes,
-                  void* stream, const Args&... args) {
-  cudaLaunchAttribute early = early_launch();
+inline cudaLaunchConfig_t launch_config(dim3 blocks, int threads, int shared_bytes, void* stream) {
   cudaLaunchConfig_t config{};
   config.gridDim = blocks;
   config.blockDim = static_cast<unsigned>(threads);
   config.dynamicSmemBytes = static_cast<unsigned>(shared_bytes);
   config.stream = static_cast<cudaStream_t>(stream);
+  return config;
+}
+
+// Enqueues a kernel on `stream` (a cudaStream_t); to be followed by check_launch().
+template <typename... Parameters, typename... Args>
+void launch_kernel(void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes,
+                   void* stream, const Args&... args) {
+  const cudaLaunchConfig_t config = launch_config(blocks, threads, shared_bytes, stream);
+  cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(args)...);
+}
+
+// The same for one that may begin early.
+template <typename... Parameters, typename... Args>
+void launch_early(void (*kernel)(Parameters...), dim3 blocks, int threads, int shared_bytes,
+                  void* stream, const Args&... args) {
+  cudaLaunchAttribute early = early_launch();
+  cudaLaunchConfig_t config = launch_config(blocks, threads, shared_bytes, stream);
   config.attrs = &early;
   config.numAttrs = 1;
   cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(args)...);

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "kernels/cuda/instructions.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/cuda/packs.h"
-#include "kernels/cuda/tensor_core.h"
 #include "kernels/kernels.h"
 
 namespace slift::kernels::cuda {
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kMixThreads, kMixBlocksAtOnce) mix_tiles(MixAr
   constexpr int kRowPacks = K / kMixPack, kRows = kMixRows<K>, kSteps = K / 32;
   constexpr int kTilePacks = kRows * kRowPacks, kRowsAtOnce = kMixThreads / kRowPacks;
   static_assert(kRows % kMixStrip == 0 && kRowsAtOnce % 2 == 0);
-  extern __shared__ uint4 mix_tile_memory[];
+  extern __shared__ uint4 shared_memory[];
   const int thread = static_cast<int>(threadIdx.x);
 
   // A thread brings one pack of every kRowsAtOnce-th row, always of the same source. Rows beyond
@@ -57,7 +57,7 @@ __global__ void __launch_bounds__(kMixThreads, kMixBlocksAtOnce) mix_tiles(MixAr
     if (rows_left <= 0) return;
     const int last = static_cast<int>(min(rows_left, std::int64_t{kRows})) - 1;
     const BFloat16* const from = in + tile * kRows * in_width;
-    uint4* const to = mix_tile_memory + stage * kTilePacks + landing;
+    uint4* const to = shared_memory + stage * kTilePacks + landing;
 #pragma unroll
     for (int row = 0; row < kRows; row += kRowsAtOnce) {
       __pipeline_memcpy_async(to + row * kRowPacks, from + min(in_row + row, last) * in_width, 16);
@@ -101,7 +101,7 @@ __global__ void __launch_bounds__(kMixThreads, kMixBlocksAtOnce) mix_tiles(MixAr
     for (int strip = warp / column_strips; strip < kRows / kMixStrip;
          strip += kMixWarps / column_strips) {
       const int first_row = strip * kMixStrip;
-      const uint4* const x = mix_tile_memory + stage * kTilePacks + (first_row + g) * kRowPacks + q;
+      const uint4* const x = shared_memory + stage * kTilePacks + (first_row + g) * kRowPacks + q;
       float sums[4][2][4] = {};  // of 8 rows each, and of both halves of the columns
 #pragma unroll
       for (int step = 0; step < kSteps; ++step) {
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kMixThreads, kMixBlocksAtOnce) mix_tiles(MixAr
 }
 
 template <int K>
-void launch_mix(const MixArgs& args, cudaStream_t stream) {
+void launch_mix(const MixArgs& args, void* stream) {
   constexpr int kBytes = kMixStages * kMixTileBytes;
   int device = 0, processors = 0;
   cudaGetDevice(&device);
@@ -142,7 +142,7 @@ void launch_mix(const MixArgs& args, cudaStream_t stream) {
   const std::int64_t tiles = (args.rows + kMixRows<K> - 1) / kMixRows<K>;
   const auto blocks =
       static_cast<unsigned>(std::min<std::int64_t>(tiles, kMixBlocksAtOnce * processors));
-  mix_tiles<K><<<blocks, kMixThreads, kBytes, stream>>>(args);
+  launch_kernel(mix_tiles<K>, blocks, kMixThreads, kBytes, stream, args);
   check_launch("mix");
 }
 
@@ -164,7 +164,7 @@ void mix(const MixArgs& args, void* stream) {
   const auto launch = inputs == 64    ? launch_mix<64>
                       : inputs == 128 ? launch_mix<128>
                                       : launch_mix<256>;
-  launch(args, static_cast<cudaStream_t>(stream));
+  launch(args, stream);
 }
 
 }  // namespace slift::kernels::cuda

@@ -492,15 +492,15 @@ void norm_activation(const NormInputs<T>& in, const NormOutputs<Out>& out, float
   }
   const Workspace work(in.shape, workspace);
   const Grid grid(in.shape);
-  const auto queue = static_cast<cudaStream_t>(stream);
-  with_options(
-      in, packs,
-      [&]<int N, typename F, bool kBorder>(std::integral_constant<int, N>, F,
-                                           std::bool_constant<kBorder>) {
-        add_moments<T, N><<<grid.slabs, kThreads, 0, queue>>>(in, work);
-        close_statistics<T><<<grid.groups, kThreads, 0, queue>>>(in, work, out.mean, out.rstd);
-        map_forward<T, Out, N, F, kBorder><<<grid.slabs, kThreads, 0, queue>>>(in, work, out);
-      });
+  with_options(in, packs,
+               [&]<int N, typename F, bool kBorder>(std::integral_constant<int, N>, F,
+                                                    std::bool_constant<kBorder>) {
+                 launch_kernel(add_moments<T, N>, grid.slabs, kThreads, 0, stream, in, work);
+                 launch_kernel(close_statistics<T>, grid.groups, kThreads, 0, stream, in, work,
+                               out.mean, out.rstd);
+                 launch_kernel(map_forward<T, Out, N, F, kBorder>, grid.slabs, kThreads, 0, stream,
+                               in, work, out);
+               });
   check_launch("norm_activation");
 }
 
@@ -520,16 +520,17 @@ void norm_activation_backward(const NormInputs<T>& in, const float* mean, const 
   }
   const Workspace work(in.shape, workspace);
   const Grid grid(in.shape);
-  const auto queue = static_cast<cudaStream_t>(stream);
   with_options(in, packs,
                [&]<int N, typename F, bool kBorder>(std::integral_constant<int, N>, F,
                                                     std::bool_constant<kBorder>) {
-                 restore_coefficients<T><<<grid.groups, kThreads, 0, queue>>>(in, work, mean, rstd);
-                 add_gradients<T, N, F, kBorder>
-                     <<<grid.slabs, kThreads, 0, queue>>>(in, work, arrivals.out);
-                 close_gradients<T><<<grid.groups, kThreads, 0, queue>>>(in, work, rstd, grad);
-                 map_backward<T, N, F, kBorder>
-                     <<<grid.slabs, kThreads, 0, queue>>>(in, work, arrivals, grad);
+                 launch_kernel(restore_coefficients<T>, grid.groups, kThreads, 0, stream, in, work,
+                               mean, rstd);
+                 launch_kernel(add_gradients<T, N, F, kBorder>, grid.slabs, kThreads, 0, stream, in,
+                               work, arrivals.out);
+                 launch_kernel(close_gradients<T>, grid.groups, kThreads, 0, stream, in, work, rstd,
+                               grad);
+                 launch_kernel(map_backward<T, N, F, kBorder>, grid.slabs, kThreads, 0, stream, in,
+                               work, arrivals, grad);
                });
   check_launch("norm_activation_backward");
 }

@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kClusterThreads, kBackwardBlocksAtOnce)
                              NormArrivals<T> arrivals, NormGradients<T> grad, ClusterPlan plan) {
   constexpr int N = kPackSize<T>;
   extern __shared__ uint4 shared_memory[];
-  __shared__ alignas(16) float thread_sums[N * kClusterThreads];
+  alignas(16) __shared__ float thread_sums[N * kClusterThreads];
   __shared__ Barrier arrived;
   const Inbox inbox(arrived, plan.blocks);
   inbox.open();

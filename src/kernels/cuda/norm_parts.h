@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "kernels/border.h"
+#include "kernels/cuda/instructions.h"
 #include "kernels/cuda/packs.h"
 #include "kernels/kernels.h"
 
@@ -28,16 +29,14 @@ struct Silu {
   static __device__ float steepness(float s, float) { return s; }
 };
 
-// For fields of fewer bits than float32 the hardware's tanh, which errs by 2^-11. The division errs
-// by 2 ulp; exp = infinity gives -1.
+// For fields of fewer bits than float32 the hardware's. The division errs by 2 ulp; exp = infinity
+// gives -1.
 template <typename T>
 __device__ float tanh_of(float x) {
   if constexpr (std::is_same_v<T, float>) {
     return __fdividef(2.0f, 1.0f + expf(-2.0f * x)) - 1.0f;
   } else {
-    float result;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
-    return result;
+    return fast_tanh(x);
   }
 }
 

@@ -59,8 +59,7 @@ template <typename T>
 void pad_circular(const FieldShape& shape, std::int64_t rows, const T* x, T* out, void* stream) {
   if (rows * shape.width * shape.channels == 0) return;
   const auto kernel = fits_packs(shape.channels, x, out) ? pad_row<T, kPackSize<T>> : pad_row<T, 1>;
-  kernel<<<static_cast<unsigned>(rows), kPadThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      shape, x, out);
+  launch_kernel(kernel, static_cast<unsigned>(rows), kPadThreads, 0, stream, shape, x, out);
   check_launch("pad_circular");
 }
 
@@ -70,8 +69,8 @@ void pad_circular_backward(const FieldShape& shape, std::int64_t rows, const T* 
   if (rows * shape.width * shape.channels == 0) return;
   const auto kernel =
       fits_packs(shape.channels, grad_out, grad_x) ? fold_row<T, kPackSize<T>> : fold_row<T, 1>;
-  kernel<<<static_cast<unsigned>(rows), kPadThreads, 0, static_cast<cudaStream_t>(stream)>>>(
-      shape, grad_out, grad_x);
+  launch_kernel(kernel, static_cast<unsigned>(rows), kPadThreads, 0, stream, shape, grad_out,
+                grad_x);
   check_launch("pad_circular_backward");
 }
 

@@ -14,8 +14,8 @@
 #include <cstdint>
 
 #include "kernels/cuda/convolution.h"
+#include "kernels/cuda/instructions.h"
 #include "kernels/cuda/packs.h"
-#include "kernels/cuda/tensor_core.h"
 
 namespace slift::kernels::cuda {
 
@@ -70,31 +70,6 @@ struct ThinPiece {
 // `cells` holds two channels of cell g, of g + 8, and the two others of both.
 inline __device__ void multiply_cells(const uint4& cells, uint2 weights, float (&sums)[4]) {
   multiply_add(sums, cells.x, cells.y, cells.z, cells.w, weights.x, weights.y);
-}
-
-// Starts copying 16 bytes to shared memory; zeros, and nothing is read, if not `wanted`. What other
-// warps of the block copy as well should be kept near. The second-level cache is told to read on to
-// the next multiple of 256 bytes: memory is slow at less.
-template <bool kKeep>
-__device__ void start_copy(const BFloat16* from, uint4* to, bool wanted) {
-  const auto where = static_cast<unsigned>(__cvta_generic_to_shared(to));
-  const int bytes = wanted ? 16 : 0;
-  if constexpr (kKeep) {
-    asm volatile("cp.async.ca.shared.global.L2::256B [%0], [%1], 16, %2;"
-                 :
-                 : "r"(where), "l"(from), "r"(bytes)
-                 : "memory");
-  } else {
-    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;"
-                 :
-                 : "r"(where), "l"(from), "r"(bytes)
-                 : "memory");
-  }
-}
-inline __device__ void close_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
-template <int kOpen>
-__device__ void await_copies() {  // all but the last kOpen that were closed
-  asm volatile("cp.async.wait_group %0;" : : "n"(kOpen) : "memory");
 }
 
 // For as many warps as run at a time, or fewer where shares were not worth the two rows of x that

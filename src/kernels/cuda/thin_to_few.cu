@@ -114,14 +114,15 @@ __device__ __forceinline__ void add_columns(const Sums& sums, int lane,
 // when it is complete.
 //   shared memory: w as [slices][9 taps][32 lanes], the rings as [4 warps][stages][4][32 lanes]
 __global__ void __launch_bounds__(kThinThreads, kThinBlocks) to_few(ThinWork work) {
-  extern __shared__ uint4 shared[];
+  extern __shared__ uint4 shared_memory[];
   if (!work.settled_weights) begin_after_previous();
   const int slices = (work.inputs + kSliceChannels - 1) / kSliceChannels;
   for (int i = static_cast<int>(threadIdx.x); i < kTaps * slices * 32; i += kThinThreads) {
     const int output = i % 32 / 4, tap = i / 32 % kTaps;
     const int channel = i / 32 / kTaps * kSliceChannels + i % 4 * 8;
     const BFloat16* const from = work.w + (output * kTaps + tap) * work.inputs + channel;
-    shared[i] = channel < work.inputs ? __ldg(reinterpret_cast<const uint4*>(from)) : uint4{};
+    shared_memory[i] =
+        channel < work.inputs ? __ldg(reinterpret_cast<const uint4*>(from)) : uint4{};
   }
   if (work.settled_weights) begin_after_previous();
   __syncthreads();
@@ -129,8 +130,8 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) to_few(ThinWork wor
   if (warp.index >= work.warps) return;
   const int g = warp.lane / 4, t = warp.lane % 4, first_column = warp.strip * kSliceColumns;
   uint4* const ring =
-      shared + (kTaps * slices + warp.index % kThinWarps * kSliceStages * kSliceEights) * 32 +
-      warp.lane;
+      shared_memory +
+      (kTaps * slices + warp.index % kThinWarps * kSliceStages * kSliceEights) * 32 + warp.lane;
   float bias[2] = {};
   for (int i = 0; i < 2 && work.bias != nullptr; ++i) bias[i] = to_float(work.bias[2 * t + i]);
 
@@ -147,7 +148,7 @@ __global__ void __launch_bounds__(kThinThreads, kThinBlocks) to_few(ThinWork wor
         for (int slice = 0; slice < slices; ++slice) {
           uint4 cells[kSliceEights];
           coming.take(cells);
-          const uint4* const weights = shared + slice * kTaps * 32 + warp.lane;
+          const uint4* const weights = shared_memory + slice * kTaps * 32 + warp.lane;
           add_products(cells, weights, sums[(i + 2) % 3]);
           add_products(cells, weights + 3 * 32, sums[(i + 1) % 3]);
           add_products(cells, weights + 6 * 32, ended);

@@ -8,7 +8,7 @@
 
 #include <cuda_bf16.h>
 
-#include "kernels/cuda/hopper.h"
+#include "kernels/cuda/instructions.h"
 #include "kernels/cuda/launch.h"
 
 namespace slift::kernels::cuda {

@@ -1,6 +1,7 @@
-// Hopper's instructions that CUDA C++ has no words for: barriers in shared memory, boxes of a
-// tensor copied there and back by the tensor memory accelerator, products by a warpgroup, blocks of
-// a cluster that meet.
+// Instructions that CUDA C++ has no words for: tanh, copies to shared memory, products by a warp,
+// and of Hopper barriers in shared memory, boxes of a tensor copied there and back by the tensor
+// memory accelerator, products by a warpgroup, blocks of a cluster that meet. All that is written
+// in PTX is here, so that tests can run the kernels without a GPU (tests/emulated).
 #pragma once
 
 #include <cuda.h>
@@ -12,6 +13,49 @@ namespace slift::kernels::cuda {
 
 __device__ inline std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
+}
+
+// Errs by 2^-11.
+__device__ inline float fast_tanh(float x) {
+  float result;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+}
+
+// Starts copying 16 bytes to shared memory; zeros, and nothing is read, if not `wanted`. What other
+// warps of the block copy as well should be kept near. The second-level cache is told to read on to
+// the next multiple of 256 bytes: memory is slow at less.
+template <bool kKeep>
+__device__ void start_copy(const void* from, uint4* to, bool wanted) {
+  const std::uint32_t where = shared_address(to);
+  const int bytes = wanted ? 16 : 0;
+  if constexpr (kKeep) {
+    asm volatile("cp.async.ca.shared.global.L2::256B [%0], [%1], 16, %2;"
+                 :
+                 : "r"(where), "l"(from), "r"(bytes)
+                 : "memory");
+  } else {
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;"
+                 :
+                 : "r"(where), "l"(from), "r"(bytes)
+                 : "memory");
+  }
+}
+inline __device__ void close_copies() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+template <int kOpen>
+__device__ void await_copies() {  // all but the last kOpen that were closed
+  asm volatile("cp.async.wait_group %0;" : : "n"(kOpen) : "memory");
+}
+
+// sums [16, 8] += a [16, 16] b [8, 16]^T in bfloat16, sums in float32. Lane 4 g + q holds words q
+// and q + 4, of two numbers each, of rows g (a0, a2) and g + 8 (a1, a3) of a and of row g of b (b0,
+// b1), and columns 2 q and 2 q + 1 of rows g (sums[0], sums[1]) and g + 8 (sums[2], sums[3]).
+inline __device__ void multiply_add(float (&sums)[4], unsigned a0, unsigned a1, unsigned a2,
+                                    unsigned a3, unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
 
 // Counts arrivals, and bytes that copies bring; a phase ends when all have come. Phases are 0, 1,
