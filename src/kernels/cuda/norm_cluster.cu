@@ -182,8 +182,9 @@ __global__ void __launch_bounds__(kClusterThreads, forward_blocks_at_once(kBorde
     place.for_each_edge(extent, [&](unsigned cell) {
       float values[N];
       map(tile[(static_cast<int>(cell) - place.first_cell) * place.packs], values);
+      const Spot<kBorder> inside(extent, cell);  // which has been stored
       for_each_image(extent.height, extent.width, cell, [&](unsigned image) {
-        store(values, y + static_cast<int>(image) * channels);
+        if (image != inside.place) store(values, y + static_cast<int>(image) * channels);
       });
     });
   }
