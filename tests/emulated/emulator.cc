@@ -12,6 +12,10 @@
 #include <thread>
 #include <vector>
 
+// What compiled code calls for its accesses to memory.
+extern "C" void __tsan_read8(void*);
+extern "C" void __tsan_write8(void*);
+
 namespace emulated {
 namespace {
 
@@ -77,6 +81,8 @@ struct Thread {
   bool ended = false;
   std::function<bool()> ready;  // whether it need not wait any more
   std::unique_ptr<Fiber> fiber = take_fiber();
+  using Group = std::vector<std::function<void()>>;
+  std::deque<Group> beside[2] = {{{}}, {{}}};  // by kind; the last group is open
 };
 
 struct Block;
@@ -89,6 +95,7 @@ struct Cluster {
   std::atomic<unsigned> begun{0};           // blocks
   std::atomic<unsigned> arrived{0};         // threads, of
   unsigned threads;
+  char published = 0;  // ThreadSanitizer's name for that
 };
 
 struct Block {
@@ -106,11 +113,7 @@ struct Block {
   // `live` of the fibers take part.
   void meet(Meeting& meeting, const unsigned& live, bool orders);
 
-  unsigned warp() const { return index_of(*current) / kWarp; }
-  static unsigned index_of(const Thread& thread) {
-    const Extents &t = thread.place.thread, &n = thread.place.threads;
-    return t.x + n.x * (t.y + n.y * t.z);
-  }
+  unsigned warp() const { return static_cast<unsigned>(current - threads.data()) / kWarp; }
 
   Cluster& cluster;
   const std::function<void()>& kernel;
@@ -203,6 +206,7 @@ void close_if_all_came(Meeting& meeting, unsigned live) {
 }
 
 void Block::end() {
+  for (auto& groups : current->beside) groups.clear();
   __tsan_release(&end_of_launch);
   current->ended = true;
   const unsigned w = warp();
@@ -270,6 +274,30 @@ void wait_for_cluster() {
   // Kernels of this project meet once: nobody arrives a second time.
   Cluster& cluster = block->cluster;
   block->wait_until([&cluster] { return cluster.arrived == cluster.threads; });
+  __tsan_acquire(&cluster.published);
+}
+
+void publish() { __tsan_release(&block->cluster.published); }
+
+namespace {
+
+std::deque<Thread::Group>& groups(Beside kind) {
+  return block->current->beside[static_cast<int>(kind)];
+}
+
+}  // namespace
+
+void begin(Beside kind, std::function<void()> work) {
+  groups(kind).back().push_back(std::move(work));
+}
+
+void close_group(Beside kind) { groups(kind).emplace_back(); }
+
+void await_groups(Beside kind, std::size_t all_but) {
+  std::deque<Thread::Group>& all = groups(kind);
+  for (; all.size() > all_but + 1; all.pop_front()) {
+    for (const auto& work : all.front()) work();
+  }
 }
 
 std::uint32_t shared_address(const void* p) {
@@ -297,12 +325,14 @@ void close_phase(Counter& c) {
 }  // namespace
 
 void init(Counter& counter, unsigned arrivals) {
+  __tsan_write8(&counter);
   const SpinLock lock(counters);
   const auto n = static_cast<std::uint8_t>(arrivals);
   counter = {0, n, n, 0};
 }
 
 void arrive(Counter& counter, std::int32_t expected_bytes) {
+  __tsan_read8(&counter);
   __tsan_release(&counter);
   const SpinLock lock(counters);
   counter.bytes += expected_bytes;
@@ -311,6 +341,7 @@ void arrive(Counter& counter, std::int32_t expected_bytes) {
 }
 
 void bring(Counter& counter, std::int32_t bytes) {
+  __tsan_read8(&counter);
   __tsan_release(&counter);
   const SpinLock lock(counters);
   counter.bytes -= bytes;
@@ -318,6 +349,7 @@ void bring(Counter& counter, std::int32_t bytes) {
 }
 
 void wait(const Counter& counter, unsigned phase) {
+  __tsan_read8(const_cast<Counter*>(&counter));
   block->wait_until([&counter, phase] {
     const SpinLock lock(counters);
     return counter.phase % 2 != phase % 2;

@@ -8,8 +8,9 @@
 // accesses to shared or global memory that nothing orders are reported, whatever the order they ran
 // in, also between blocks of a launch.
 //
-// Not as on a GPU: copies and products that run by themselves there are done when they begin, a
-// warp does not run in step, and functions of the hardware are exact.
+// Not as on a GPU: copies by the tensor memory accelerator and products by a warpgroup are done
+// when they begin, a warp does not run in step, functions of the hardware are exact, and no kernel
+// begins before the one ahead has ended.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +48,18 @@ void meet_warp();
 inline constexpr unsigned kWarp = 32, kMostWords = 8;
 void exchange(const std::uint32_t* mine, unsigned words, std::uint32_t* all);
 
-// The two halves of a meeting of all threads of a cluster. Order no accesses to memory.
+// The two halves of a meeting of all threads of a cluster. Order no accesses to memory, but come
+// behind what was published.
 void arrive_at_cluster();
 void wait_for_cluster();
+void publish();
+
+// Work beside the thread that began it, in groups: it is done when that thread waits for it, so
+// that who does not wait misses it.
+enum class Beside { kCopies, kStores };
+void begin(Beside kind, std::function<void()> work);
+void close_group(Beside kind);
+void await_groups(Beside kind, std::size_t all_but);
 
 // Places in shared memory, and where they are: in this block, or the same place in another of the
 // cluster.
@@ -58,8 +68,8 @@ void* pointer_to(std::uint32_t address);
 void* in_block(unsigned rank, std::uint32_t address);
 
 // A barrier in shared memory that counts arrivals and bytes; see Barrier of instructions.h. Whoever
-// waits comes behind all that arrived or brought bytes.
-struct Counter {
+// waits comes behind all that arrived or brought bytes; all of them must come behind init().
+struct alignas(8) Counter {
   std::int32_t bytes;               // to come
   std::uint8_t expected, arriving;  // threads, of a phase and still to come
   std::uint16_t phase;

@@ -15,11 +15,14 @@ inline float fast_tanh(float x) { return std::tanh(x); }
 
 template <bool kKeep>
 void start_copy(const void* from, uint4* to, bool wanted) {
-  *to = wanted ? *static_cast<const uint4*>(from) : uint4{};
+  emulated::begin(emulated::Beside::kCopies,
+                  [=] { *to = wanted ? *static_cast<const uint4*>(from) : uint4{}; });
 }
-inline void close_copies() {}
+inline void close_copies() { emulated::close_group(emulated::Beside::kCopies); }
 template <int kOpen>
-void await_copies() {}
+void await_copies() {
+  emulated::await_groups(emulated::Beside::kCopies, kOpen);
+}
 
 // Of two bfloat16 in a word.
 inline float half_of(std::uint32_t word, unsigned which) {
@@ -59,7 +62,7 @@ class Barrier {
   emulated::Counter counter_;
 };
 
-inline void publish_barriers() {}
+inline void publish_barriers() { emulated::publish(); }
 inline void publish_to_copies() {}
 inline void prefetch(const CUtensorMap&) {}
 
@@ -105,11 +108,17 @@ inline void load_box(void* to, const CUtensorMap& map, Barrier& barrier, int c, 
 }
 
 inline void store_box(const CUtensorMap& map, const void* from, int c, int x, int z, int y, int n) {
-  for_each_of_box(from, map, {c, x, z, y, n}, [](const std::uint16_t* here, std::uint16_t* there) {
-    if (there != nullptr) *there = *here;
+  emulated::begin(emulated::Beside::kStores, [=, &map] {
+    for_each_of_box(from, map, {c, x, z, y, n},
+                    [](const std::uint16_t* here, std::uint16_t* there) {
+                      if (there != nullptr) *there = *here;
+                    });
   });
 }
-inline void wait_until_stores_have_read() {}
+inline void wait_until_stores_have_read() {
+  emulated::close_group(emulated::Beside::kStores);
+  emulated::await_groups(emulated::Beside::kStores, 0);
+}
 
 // Calls body(word of a matrix, the lane's word of it) for four matrices.
 template <typename Words, typename Body>
