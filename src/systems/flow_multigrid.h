@@ -141,7 +141,9 @@ class Multigrid {
 
   SLIFT_TEAM static int sweeps(int l) { return l < 2 ? l + 1 : 4; }
 
-  // Solves the equations of the cells with x + y + colour even, which do not touch each other.
+  // Solves the equations of the cells with x + y + colour even, which do not touch each other. If
+  // nx is even, the last cell of a row does read the first of the next, which may just be written:
+  // with weight 0, and it is finite before and after.
   SLIFT_TEAM void relax(const Level& at, int colour) const {
     const int nx = at.a.grid.nx, half = (nx + 1) / 2;
     for_each(team_, half * at.a.grid.ny, [=](int k) {
