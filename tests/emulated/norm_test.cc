@@ -176,6 +176,28 @@ TYPED_TEST(EmulatedNorms, InBlocks) {
   }
 }
 
+TEST(EmulatedNormInFp8, IsTheOutputTimesItsGain) {
+  for (const NormShape& shape : {NormShape{2, 9, 7, 64, 0, 8}, {1, 5, 3, 7, 0, 1}}) {
+    const EmulatedNorm c = with(shape, 7);
+    const Numbers want = computed_norm(c).out;
+    for (const float gain : {4.0f, 1e4f}) {  // the second saturates
+      NormArrays<kernels::BFloat16> x(c);
+      Numbers workspace = unwritten<float>(kernels::cuda::norm_workspace_size(x.norm.shape));
+      for (const NormForm form : {NormForm::kAuto, NormForm::kPasses}) {
+        std::vector<kernels::Fp8> out(want.size(), {127});
+        kernels::cuda::norm_activation<kernels::BFloat16, kernels::Fp8>(
+            x.inputs(), {out.data(), x.mean.data(), x.rstd.data(), gain}, workspace.data(), nullptr,
+            form);
+        for (std::size_t i = 0; i < out.size(); ++i) {
+          const float exact = std::clamp(gain * want[i], -448.0f, 448.0f);
+          // Half a unit of the last digit.
+          ASSERT_NEAR(value_of(out[i]), exact, std::abs(exact) / 15 + 1.0f / 512) << describe(c);
+        }
+      }
+    }
+  }
+}
+
 // With the plan of `times` its groups and another number of samples, as in a network, which goes
 // back in clusters of so many blocks.
 void expect_in_clusters(const NormShape& shape, std::int64_t batch, std::int64_t times,

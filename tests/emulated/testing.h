@@ -37,6 +37,14 @@ inline float value_of(kernels::BFloat16 x) {
   return std::bit_cast<float>(std::uint32_t{x.bits} << 16);
 }
 
+inline float value_of(kernels::Fp8 x) {
+  const int exponent = x.bits >> 3 & 15, digits = x.bits & 7;
+  if ((x.bits & 127) == 127) return NAN;
+  const float size = exponent == 0 ? std::ldexp(static_cast<float>(digits), -9)
+                                   : std::ldexp(static_cast<float>(8 + digits), exponent - 10);
+  return (x.bits & 128) != 0 ? -size : size;
+}
+
 // As a kernel takes them.
 template <typename T>
 std::vector<T> as(const Numbers& x) {
