@@ -15,6 +15,7 @@
 // What compiled code calls for its accesses to memory.
 extern "C" void __tsan_read8(void*);
 extern "C" void __tsan_write8(void*);
+extern "C" void __tsan_write_range(void*, unsigned long);
 
 namespace emulated {
 namespace {
@@ -287,7 +288,8 @@ std::deque<Thread::Group>& groups(Beside kind) {
 
 }  // namespace
 
-void begin(Beside kind, std::function<void()> work) {
+void begin(Beside kind, std::function<void()> work, void* written, std::size_t bytes) {
+  if (bytes > 0) __tsan_write_range(written, bytes);
   groups(kind).back().push_back(std::move(work));
 }
 

@@ -13,6 +13,7 @@
 // begins before the one ahead has ended.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 
@@ -55,9 +56,9 @@ void wait_for_cluster();
 void publish();
 
 // Work beside the thread that began it, in groups: it is done when that thread waits for it, so
-// that who does not wait misses it.
+// that who does not wait misses it. The bytes at `written` count as accessed from the beginning.
 enum class Beside { kCopies, kStores };
-void begin(Beside kind, std::function<void()> work);
+void begin(Beside kind, std::function<void()> work, void* written = nullptr, std::size_t bytes = 0);
 void close_group(Beside kind);
 void await_groups(Beside kind, std::size_t all_but);
 

@@ -7,7 +7,8 @@
 #include "emulator.h"
 
 inline void __pipeline_memcpy_async(void* to, const void* from, std::size_t bytes) {
-  emulated::begin(emulated::Beside::kCopies, [=] { std::memcpy(to, from, bytes); });
+  const auto copy = [=] { std::memcpy(to, from, bytes); };
+  emulated::begin(emulated::Beside::kCopies, copy, to, bytes);
 }
 inline void __pipeline_commit() { emulated::close_group(emulated::Beside::kCopies); }
 inline void __pipeline_wait_prior(std::size_t all_but) {

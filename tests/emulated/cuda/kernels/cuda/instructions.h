@@ -15,8 +15,8 @@ inline float fast_tanh(float x) { return std::tanh(x); }
 
 template <bool kKeep>
 void start_copy(const void* from, uint4* to, bool wanted) {
-  emulated::begin(emulated::Beside::kCopies,
-                  [=] { *to = wanted ? *static_cast<const uint4*>(from) : uint4{}; });
+  const auto copy = [=] { *to = wanted ? *static_cast<const uint4*>(from) : uint4{}; };
+  emulated::begin(emulated::Beside::kCopies, copy, to, sizeof *to);
 }
 inline void close_copies() { emulated::close_group(emulated::Beside::kCopies); }
 template <int kOpen>
