@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <deque>
+#include <list>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -83,7 +84,7 @@ struct Thread {
   std::function<bool()> ready;  // whether it need not wait any more
   std::unique_ptr<Fiber> fiber = take_fiber();
   using Group = std::vector<std::function<void()>>;
-  std::deque<Group> beside[2] = {{{}}, {{}}};  // by kind; the last group is open
+  std::list<Group> beside[3] = {{{}}, {{}}, {{}}};  // by kind; the last group is open
 };
 
 struct Block;
@@ -282,7 +283,7 @@ void publish() { __tsan_release(&block->cluster.published); }
 
 namespace {
 
-std::deque<Thread::Group>& groups(Beside kind) {
+std::list<Thread::Group>& groups(Beside kind) {
   return block->current->beside[static_cast<int>(kind)];
 }
 
@@ -296,7 +297,7 @@ void begin(Beside kind, std::function<void()> work, void* written, std::size_t b
 void close_group(Beside kind) { groups(kind).emplace_back(); }
 
 void await_groups(Beside kind, std::size_t all_but) {
-  std::deque<Thread::Group>& all = groups(kind);
+  std::list<Thread::Group>& all = groups(kind);
   for (; all.size() > all_but + 1; all.pop_front()) {
     for (const auto& work : all.front()) work();
   }

@@ -8,9 +8,9 @@
 // accesses to shared or global memory that nothing orders are reported, whatever the order they ran
 // in, also between blocks of a launch.
 //
-// Not as on a GPU: copies by the tensor memory accelerator and products by a warpgroup are done
-// when they begin, a warp does not run in step, functions of the hardware are exact, and no kernel
-// begins before the one ahead has ended.
+// Not as on a GPU: loads by the tensor memory accelerator are done when they begin, a warp does not
+// run in step, functions of the hardware are exact, and no kernel begins before the one ahead has
+// ended.
 #pragma once
 
 #include <cstddef>
@@ -57,7 +57,7 @@ void publish();
 
 // Work beside the thread that began it, in groups: it is done when that thread waits for it, so
 // that who does not wait misses it. The bytes at `written` count as accessed from the beginning.
-enum class Beside { kCopies, kStores };
+enum class Beside { kCopies, kStores, kProducts };
 void begin(Beside kind, std::function<void()> work, void* written = nullptr, std::size_t bytes = 0);
 void close_group(Beside kind);
 void await_groups(Beside kind, std::size_t all_but);

@@ -169,28 +169,34 @@ inline float number_of(std::uint64_t matrix, unsigned row, unsigned k, bool tran
                          << 16);
 }
 
-// Each thread computes its own sums; they read for all of the warp, which goes on together.
+// Each thread computes its own sums, when it waits for them; who waits knows that the others of the
+// warp have theirs.
 inline void begin_products() {}
-inline void commit_products() {}
+inline void commit_products() { emulated::close_group(emulated::Beside::kProducts); }
 template <int kPending>
 void wait_for_products() {
+  emulated::await_groups(emulated::Beside::kProducts, kPending);
   emulated::meet_warp();
 }
 
 template <bool kTransposed, std::size_t kCount>
 void multiply(float (&d)[kCount], std::uint64_t a, std::uint64_t b, bool add) {
-  const unsigned lane = emulated::place().lane, warp = threadIdx.x / emulated::kWarp % 4;
-  float rows[2][16];
-  for (unsigned h = 0; h < 2; ++h) {
-    for (unsigned k = 0; k < 16; ++k)
-      rows[h][k] = number_of(a, 16 * warp + 8 * h + lane / 4, k, false);
-  }
-  for (unsigned e = 0; e < kCount; ++e) {
-    if (!add) d[e] = 0;
-    const unsigned column = e / 4 * 8 + lane % 4 * 2 + e % 2;
-    for (unsigned k = 0; k < 16; ++k)
-      d[e] += rows[e / 2 % 2][k] * number_of(b, column, k, kTransposed);
-  }
+  emulated::begin(emulated::Beside::kProducts, [&d, a, b, add] {
+    const unsigned lane = emulated::place().lane, warp = threadIdx.x / emulated::kWarp % 4;
+    float rows[2][16];
+    for (unsigned h = 0; h < 2; ++h) {
+      for (unsigned k = 0; k < 16; ++k) {
+        rows[h][k] = number_of(a, 16 * warp + 8 * h + lane / 4, k, false);
+      }
+    }
+    for (unsigned e = 0; e < kCount; ++e) {
+      if (!add) d[e] = 0;
+      const unsigned column = e / 4 * 8 + lane % 4 * 2 + e % 2;
+      for (unsigned k = 0; k < 16; ++k) {
+        d[e] += rows[e / 2 % 2][k] * number_of(b, column, k, kTransposed);
+      }
+    }
+  });
 }
 
 }  // namespace slift::kernels::cuda
