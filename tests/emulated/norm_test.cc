@@ -145,6 +145,13 @@ EmulatedNorm with(const NormShape& shape, unsigned given) {
 constexpr unsigned kGiven[] = {0, 7, 26, 36, 63};
 
 template <typename T>
+void expect_all_as_computed(std::initializer_list<NormShape> shapes, NormForm form) {
+  for (const NormShape& shape : shapes) {
+    for (const unsigned given : kGiven) expect_as_computed<T>(with(shape, given), form);
+  }
+}
+
+template <typename T>
 class EmulatedNorms : public testing::Test {};
 using NormTypes = testing::Types<float, kernels::BFloat16>;
 TYPED_TEST_SUITE(EmulatedNorms, NormTypes);
@@ -152,28 +159,20 @@ TYPED_TEST_SUITE(EmulatedNorms, NormTypes);
 // Groups of one and of several channels, within a source and across the border of both, sides of
 // one cell, packs and single channels, several slabs.
 TYPED_TEST(EmulatedNorms, InPasses) {
-  for (const NormShape& shape : {NormShape{2, 5, 7, 24, 0, 8},
-                                 {1, 1, 1, 24, 0, 8},
-                                 {2, 7, 1, 16, 8, 3},
-                                 {2, 5, 7, 7, 17, 4},
-                                 {1, 2, 5, 1032, 1024, 4},
-                                 {1, 70, 70, 8, 0, 4}}) {
-    for (const unsigned given : kGiven) {
-      expect_as_computed<TypeParam>(with(shape, given), NormForm::kPasses);
-    }
-  }
+  expect_all_as_computed<TypeParam>({{2, 5, 7, 24, 0, 8},
+                                     {1, 1, 1, 24, 0, 8},
+                                     {2, 7, 1, 16, 8, 3},
+                                     {2, 5, 7, 7, 17, 4},
+                                     {1, 2, 5, 1032, 1024, 4},
+                                     {1, 70, 70, 8, 0, 4}},
+                                    NormForm::kPasses);
 }
 
 // As they are run where nothing is asked for: in clusters of one block.
 TYPED_TEST(EmulatedNorms, InBlocks) {
-  for (const NormShape& shape : {NormShape{2, 9, 7, 64, 0, 8},
-                                 {2, 1, 5, 40, 24, 4},
-                                 {2, 1, 1, 72, 0, 3},
-                                 {1, 5, 30, 32, 0, 4}}) {
-    for (const unsigned given : kGiven) {
-      expect_as_computed<TypeParam>(with(shape, given), NormForm::kAuto);
-    }
-  }
+  expect_all_as_computed<TypeParam>(
+      {{2, 9, 7, 64, 0, 8}, {2, 1, 5, 40, 24, 4}, {2, 1, 1, 72, 0, 3}, {1, 5, 30, 32, 0, 4}},
+      NormForm::kAuto);
 }
 
 TEST(EmulatedNormInFp8, IsTheOutputTimesItsGain) {

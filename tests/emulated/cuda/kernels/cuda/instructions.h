@@ -38,8 +38,8 @@ inline void multiply_add(float (&sums)[4], unsigned a0, unsigned a1, unsigned a2
   const unsigned g = emulated::place().lane / 4, q = emulated::place().lane % 4;
   for (unsigned i = 0; i < 4; ++i) {
     const unsigned lower = i / 2, column = 2 * q + i % 2;
-    for (unsigned k = 0; k < 16;
-         ++k) {  // word k / 2 of a row: of lane k / 2 % 4, its first or second
+    // Word k / 2 of a row is the first or second of lane k / 2 % 4 of its four.
+    for (unsigned k = 0; k < 16; ++k) {
       const std::uint32_t* const of_a = all[4 * g + k / 2 % 4];
       const std::uint32_t* const of_b = all[4 * column + k / 2 % 4];
       sums[i] += half_of(of_a[lower + 2 * (k / 8)], k % 2) * half_of(of_b[4 + k / 8], k % 2);
@@ -89,8 +89,8 @@ std::size_t for_each_of_box(const void* shared, const CUtensorMap& map,
           coordinates.begin()[d] + static_cast<std::int64_t>(left % length * map.steps[d]);
       left /= length;
       if (at < 0 || at >= static_cast<std::int64_t>(map.sizes[d])) there = nullptr;
-      if (there != nullptr)
-        there += at * static_cast<std::int64_t>(d == 0 ? 2 : map.strides[d - 1]);
+      const auto stride = static_cast<std::int64_t>(d == 0 ? 2 : map.strides[d - 1]);
+      if (there != nullptr) there += at * stride;
     }
     body(static_cast<std::uint16_t*>(swizzled(first + static_cast<std::uint32_t>(2 * e))),
          reinterpret_cast<std::uint16_t*>(there));
@@ -127,9 +127,8 @@ void for_each_matrix(std::uint32_t address, Words& m, const Body& body) {
   emulated::exchange(&address, 1, rows);
   const unsigned lane = emulated::place().lane;
   for (unsigned k = 0; k < 4; ++k) {
-    body(
-        *static_cast<std::uint32_t*>(emulated::pointer_to(rows[8 * k + lane / 4] + 4 * (lane % 4))),
-        m[k]);
+    void* const word = emulated::pointer_to(rows[8 * k + lane / 4] + 4 * (lane % 4));
+    body(*static_cast<std::uint32_t*>(word), m[k]);
   }
 }
 inline void load_matrices(std::uint32_t address, std::uint32_t (&m)[4]) {
