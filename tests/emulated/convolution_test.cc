@@ -209,6 +209,8 @@ struct TileCase {
   bool bias = false, residual = false;
   std::int64_t mixed_a = 0, mixed_b = 0;
   bool periodic = false, grows = false, backward = false;
+
+  friend void PrintTo(const TileCase& c, std::ostream* out) { *out << c.name; }
 };
 
 const TileCase kTileCases[] = {
