@@ -61,7 +61,6 @@ TEST(EmulatedAdamW, AgreesWithTheCpu) {
   EXPECT_NEAR(norm, std::sqrt(squares), 1e-12 * norm);
 
   kernels::cuda::adamw(&step, &norm, tensors, nullptr);
-  Numbers copies(want.copy.size(), NAN);
   for (std::size_t i = 0; i < EmulatedParameters::kCount; ++i) {
     const kernels::AdamWTensor t = want.tensor(i);
     const std::size_t at = want.offsets[i];

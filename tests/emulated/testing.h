@@ -77,8 +77,8 @@ void expect_close(const std::vector<T>& got, const Numbers& want, double bound,
   for (const float x : want) scale = std::max<double>(scale, 1 + std::abs(x));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double apart = std::abs(double{value_of(got[i])} - double{want[i]});
-    error = std::isnan(apart) ? apart : std::max(error, apart);
     ASSERT_FALSE(std::isnan(apart)) << what << ": nothing at " << i;
+    error = std::max(error, apart);
   }
   EXPECT_LE(error, bound * scale) << what;
 }

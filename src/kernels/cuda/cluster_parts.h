@@ -205,12 +205,10 @@ void launch_clusters(const NormShape& shape, const ClusterPlan& plan, cudaStream
   cudaLaunchAttribute attributes[2] = {{}, early_launch()};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {blocks, 1, 1};
-  cudaLaunchConfig_t config = {};
-  config.gridDim = {static_cast<unsigned>(shape.groups / plan.groups) * blocks,
-                    static_cast<unsigned>(shape.batch), 1};
-  config.blockDim = kClusterThreads;
-  config.dynamicSmemBytes = plan.shared_bytes;
-  config.stream = stream;
+  cudaLaunchConfig_t config =
+      launch_config({static_cast<unsigned>(shape.groups / plan.groups) * blocks,
+                     static_cast<unsigned>(shape.batch)},
+                    kClusterThreads, static_cast<int>(plan.shared_bytes), stream);
   config.attrs = attributes;
   config.numAttrs = 2;
   cudaLaunchKernelEx(&config, kKernel, args...);

@@ -215,13 +215,10 @@ void launch_tiles(const ConvProblem& problem, const ConvOperands& operands, cuda
   cudaLaunchAttribute attributes[2] = {{}, early_launch()};
   attributes[0].id = cudaLaunchAttributeClusterDimension;
   attributes[0].val.clusterDim = {kSplit, 1, 1};
-  cudaLaunchConfig_t config{};
   // Alone, a block takes many units; blocks that share one meet once and end.
   const int blocks = kSplit > 1 ? kSplit * work.units : std::min(work.units, multiprocessors());
-  config.gridDim = static_cast<unsigned>(blocks);
-  config.blockDim = kTileThreads;
-  config.dynamicSmemBytes = static_cast<unsigned>(bytes);
-  config.stream = stream;
+  cudaLaunchConfig_t config =
+      launch_config(static_cast<unsigned>(blocks), kTileThreads, bytes, stream);
   config.attrs = attributes;
   config.numAttrs = 2;
   cudaLaunchKernelEx(&config, kKernel, work, maps);
