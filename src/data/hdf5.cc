@@ -98,17 +98,24 @@ Handle create_file(const fs::path& path) {
   return file;
 }
 
+namespace {
+
+herr_t add_if_dataset(hid_t, const char* name, const H5O_info_t* info, void* names) {
+  if (info->type == H5O_TYPE_DATASET) {
+    static_cast<std::vector<std::string>*>(names)->push_back(std::string("/") + name);
+  }
+  return 0;
+}
+
+}  // namespace
+
 std::vector<std::string> list_datasets(hid_t file) {
   std::vector<std::string> names;
-  H5Ovisit(
-      file, H5_INDEX_NAME, H5_ITER_NATIVE,
-      [](hid_t, const char* name, const H5O_info_t* info, void* out) -> herr_t {
-        if (info->type == H5O_TYPE_DATASET) {
-          static_cast<std::vector<std::string>*>(out)->push_back(std::string("/") + name);
-        }
-        return 0;
-      },
-      &names);
+#if H5_VERSION_GE(1, 12, 0)
+  H5Ovisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, add_if_dataset, &names, H5O_INFO_BASIC);
+#else
+  H5Ovisit(file, H5_INDEX_NAME, H5_ITER_NATIVE, add_if_dataset, &names);
+#endif
   return names;
 }
 

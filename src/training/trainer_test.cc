@@ -91,7 +91,7 @@ std::vector<json> metrics(const fs::path& run) {
 
 class TrainerTest : public testing::Test {
  protected:
-  TrainerTest() : TrainerTest({}) {}
+  TrainerTest() : TrainerTest(std::nullopt) {}
   // In `shared` if given, else in a folder of its own.
   explicit TrainerTest(const std::optional<fs::path>& shared) {
     init_logging(/*quiet=*/true);
