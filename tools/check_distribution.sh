@@ -64,7 +64,7 @@ echo "versions: $(g++ -dumpfullversion) GCC, $(cmake --version | grep -oE '[0-9.
   "$(build/release/slift doctor | awk '/^LibTorch|^HDF5/ {printf "%s %s, ", $1, $2}')" \
   "$(dpkg-query -W -f='fmt ${Version}, ' libfmt-dev)$(dpkg-query -W -f='GoogleTest ${Version}' libgtest-dev)"
 export LC_ALL=de_DE.UTF-8
-build/release/slift demo --overwrite >../demo-comma.log 2>&1 || { tail -n 40 ../demo-comma.log; exit 1; }
+build/release/slift demo >../demo-comma.log 2>&1 || { tail -n 40 ../demo-comma.log; exit 1; }
 echo "== slift demo, LC_ALL=$LC_ALL"
 diff <(grep -A 4 'sliced W2   x floor' ../demo.log) <(grep -A 4 'sliced W2   x floor' ../demo-comma.log)
 echo "the same table"
