@@ -43,6 +43,7 @@ apt-get install -y -qq --no-install-recommends sudo git make locales ca-certific
 echo 'de_DE.UTF-8 UTF-8' >/etc/locale.gen
 locale-gen >/dev/null
 id newcomer >/dev/null 2>&1 || useradd --create-home --shell /bin/bash newcomer
+chown -R newcomer /srv/slift.git
 echo 'newcomer ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/newcomer
 PREPARE
 
