@@ -1,8 +1,7 @@
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cmath>
 
+#include "core/parallel.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/ops.h"
 
@@ -25,13 +24,10 @@ void for_each_block(const std::vector<Tensor>& tensors, const Body& body) {
       blocks.push_back({i, first, std::min(kShare, tensors[i].numel() - first)});
     }
   }
-  at::parallel_for(0, static_cast<std::int64_t>(blocks.size()), 1,
-                   [&](std::int64_t begin, std::int64_t end) {
-                     for (std::int64_t b = begin; b < end; ++b) {
-                       const Block& block = blocks[static_cast<std::size_t>(b)];
-                       body(b, block.tensor, block.first, block.count);
-                     }
-                   });
+  parallel_for(static_cast<std::int64_t>(blocks.size()), [&](std::int64_t b) {
+    const Block& block = blocks[static_cast<std::size_t>(b)];
+    body(b, block.tensor, block.first, block.count);
+  });
 }
 
 // Whether the elements of both stand in one order, without gaps.

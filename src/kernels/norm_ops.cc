@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/parallel.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/ops.h"
 #include "kernels/side_stream.h"
@@ -24,10 +25,8 @@ void for_each_part(const kernels::NormShape& shape, const Body& body) {
     ++cuts;
   }
   const std::int64_t groups = shape.groups / cuts;
-  at::parallel_for(0, shape.batch * cuts, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      body(kernels::NormPart{i / cuts, i % cuts * groups, groups});
-    }
+  parallel_for(shape.batch * cuts, [&](std::int64_t i) {
+    body(kernels::NormPart{i / cuts, i % cuts * groups, groups});
   });
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/ops.h"
 
-#include <ATen/Parallel.h>
-
+#include "core/parallel.h"
 #include "kernels/kernel_choice.h"
 #include "tensor/shapes.h"
 
@@ -49,7 +48,7 @@ void draw_labels(std::uint64_t seed, Purpose purpose, const Tensor& index, const
     TORCH_CHECK(false, "draw_labels: this build has no CUDA kernels");
 #endif
   }
-  at::parallel_for(0, args.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for_pieces(args.rows, 64, [&](std::int64_t begin, std::int64_t end) {
     kernels::LabelArgs part = args;
     part.index += begin;
     part.rows = end - begin;
@@ -73,7 +72,7 @@ Tensor activation(kernels::Activation f, const Tensor& x) {
     return f == kernels::Activation::kSilu ? at::silu(x) : at::gelu(x, "tanh");
   const Tensor dense = packed(x, x);
   Tensor out = at::empty_like(dense);
-  at::parallel_for(0, dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for_pieces(dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
     kernels::cpu::activation(f, end - begin, dense.data_ptr<float>() + begin,
                              out.data_ptr<float>() + begin);
   });
@@ -89,7 +88,7 @@ Tensor activation_backward(kernels::Activation f, const Tensor& x, const Tensor&
   const Tensor dense = packed(x, x), grad = packed(grad_out, x);
   TORCH_CHECK(has_cpu_kernel(grad), "activation_backward: expected a float32 CPU gradient");
   Tensor out = at::empty_like(dense);
-  at::parallel_for(0, dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for_pieces(dense.numel(), kBlock, [&](std::int64_t begin, std::int64_t end) {
     kernels::cpu::activation_backward(f, end - begin, dense.data_ptr<float>() + begin,
                                       grad.data_ptr<float>() + begin,
                                       out.data_ptr<float>() + begin);
@@ -118,7 +117,7 @@ void add_squared_distances(const Tensor& a, const Tensor& b, Tensor& out) {
     TORCH_CHECK(false, "add_squared_distances: this build has no CUDA kernels");
 #endif
   }
-  at::parallel_for(0, args.na, 32, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for_pieces(args.na, 32, [&](std::int64_t begin, std::int64_t end) {
     kernels::DistanceArgs part = args;
     part.a += begin * args.n;
     part.na = end - begin;

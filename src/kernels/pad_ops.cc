@@ -1,6 +1,6 @@
-#include <ATen/Parallel.h>
 #include <torch/autograd.h>
 
+#include "core/parallel.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/ops.h"
 #include "tensor/shapes.h"
@@ -50,7 +50,7 @@ Tensor pad(const Tensor& x) {
     return out;
   }
 #endif
-  at::parallel_for(0, rows, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for_pieces(rows, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       kernels::cpu::pad_circular(shape, row, dense.data_ptr<float>(), out.data_ptr<float>());
     }
@@ -74,7 +74,7 @@ Tensor fold(const Tensor& images_too) {
     return out;
   }
 #endif
-  at::parallel_for(0, rows, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for_pieces(rows, kRowsAtOnce, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t row = begin; row < end; ++row) {
       kernels::cpu::pad_circular_backward(shape, row, grad.data_ptr<float>(),
                                           out.data_ptr<float>());

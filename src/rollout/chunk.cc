@@ -1,11 +1,11 @@
 #include "rollout/chunk.h"
 
-#include <ATen/Parallel.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
 
 #include "core/interrupt.h"
+#include "core/parallel.h"
 #include "tensor/runtime.h"
 
 namespace slift {
@@ -32,18 +32,18 @@ Chunk::Block Chunk::make_block(std::int64_t base, const Tensor& initial) const {
 
 std::function<void()> Chunk::advance(std::int64_t t, std::int64_t every, const Tensor& out,
                                      const std::function<void(std::int64_t)>& on_steps) {
-  // Each stepper takes every so manyth block; one alone stays in this thread.
-  const std::size_t workers = std::min(steppers_.size(), blocks_.size());
-  const SerialBlas serial;
-  at::parallel_for(
-      0, static_cast<std::int64_t>(workers), 1, [&](std::int64_t begin, std::int64_t end) {
-        const c10::InferenceMode inference;
-        for (auto w = static_cast<std::size_t>(begin); w < static_cast<std::size_t>(end); ++w) {
-          for (std::size_t b = w; b < blocks_.size(); b += workers) {
-            advance(steppers_[w], blocks_[b], t, every, out, on_steps);
-          }
-        }
-      });
+  const auto advance_block = [&](std::int64_t b, int slot) {
+    const c10::InferenceMode inference;
+    const SerialMath serial;  // also of one block alone: its bits must not depend on threads
+    advance(steppers_.at(static_cast<std::size_t>(slot)), blocks_[static_cast<std::size_t>(b)], t,
+            every, out, on_steps);
+  };
+  const auto blocks = static_cast<std::int64_t>(blocks_.size());
+  if (steppers_.size() > 1) {
+    parallel_for_slots(blocks, advance_block);
+  } else {
+    for (std::int64_t b = 0; b < blocks; ++b) advance_block(b, 0);
+  }
   return copies_.arrival();
 }
 

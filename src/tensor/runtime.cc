@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <malloc.h>
+#include <omp.h>
 #include <torch/cuda.h>
 #ifdef SLIFT_WITH_CUDA
 #include <ATen/cuda/CUDAContext.h>
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <limits>
+#include <mutex>
 #include <thread>
 
 #include "core/errors.h"
@@ -101,17 +103,30 @@ void keep_freed_memory() {
 #endif
 }
 
-SerialBlas::SerialBlas() {
+namespace {
+
+// OpenBLAS with threads of its own has one setting for the whole process.
+std::mutex serial_mutex;
+int serial_guards = 0, openblas_threads = 0;
+
+}  // namespace
+
+SerialMath::SerialMath() : threads_(at::get_num_threads()) {
+  // LibTorch has set up this thread now and will not change the number again.
+  omp_set_num_threads(1);
   if (openblas_parallel() != kPthreads) return;
-  auto* get = find_symbol<int()>("openblas_get_num_threads");
-  auto* set = find_symbol<void(int)>("openblas_set_num_threads");
-  if (get == nullptr || set == nullptr) return;
-  previous_ = get();
-  set(1);
+  const std::lock_guard lock(serial_mutex);
+  if (serial_guards++ > 0) return;
+  openblas_threads = find_symbol<int()>("openblas_get_num_threads")();
+  find_symbol<void(int)>("openblas_set_num_threads")(1);
 }
 
-SerialBlas::~SerialBlas() {
-  if (previous_ > 0) find_symbol<void(int)>("openblas_set_num_threads")(previous_);
+SerialMath::~SerialMath() {
+  omp_set_num_threads(threads_);
+  if (openblas_parallel() != kPthreads) return;
+  const std::lock_guard lock(serial_mutex);
+  if (--serial_guards > 0) return;
+  find_symbol<void(int)>("openblas_set_num_threads")(openblas_threads);
 }
 
 BlasInfo inspect_blas() {

@@ -33,17 +33,19 @@ void set_threads(std::int64_t threads);
 // of a wide MLP or more). Call once, at the start of a program.
 void keep_freed_memory();
 
-// Keeps BLAS calls made inside our own parallel regions on their calling thread. OpenBLAS built
-// for OpenMP does so by itself; its pthread build must be told.
-class SerialBlas {
+// While it lives, what LibTorch, oneDNN and BLAS are asked for on this thread is done by this
+// thread alone. A product that is split over threads may round differently at the edges of its
+// parts, so whatever must have the same bits for any number of threads is computed under this
+// guard.
+class SerialMath {
  public:
-  SerialBlas();
-  ~SerialBlas();
-  SerialBlas(const SerialBlas&) = delete;
-  SerialBlas& operator=(const SerialBlas&) = delete;
+  SerialMath();
+  ~SerialMath();
+  SerialMath(const SerialMath&) = delete;
+  SerialMath& operator=(const SerialMath&) = delete;
 
  private:
-  int previous_ = 0;
+  int threads_;
 };
 
 struct BlasInfo {

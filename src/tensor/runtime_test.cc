@@ -56,7 +56,7 @@ TEST_F(Runtime, ThreadsAreSet) {
 }
 
 // OpenBLAS with its own threads must be told; every other BLAS is left as it is.
-TEST_F(Runtime, SerialBlasIsSerialAndGoesAway) {
+TEST_F(Runtime, SerialMathIsSerialAndGoesAway) {
   const auto query = [](const char* name) {
     auto* function = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, name));
     return function != nullptr ? function() : -1;
@@ -68,9 +68,16 @@ TEST_F(Runtime, SerialBlasIsSerialAndGoesAway) {
     EXPECT_EQ(before, 2);
   }
   {
-    const SerialBlas serial;
+    const SerialMath serial;
+    EXPECT_EQ(at::get_num_threads(), 1);
+    {
+      const SerialMath again;
+      EXPECT_EQ(at::get_num_threads(), 1);
+    }
+    EXPECT_EQ(at::get_num_threads(), 1);
     EXPECT_EQ(query("openblas_get_num_threads"), own_threads ? 1 : before);
   }
+  EXPECT_EQ(at::get_num_threads(), 2);
   EXPECT_EQ(query("openblas_get_num_threads"), before);
 }
 
