@@ -4,12 +4,14 @@
 #include <cstring>
 
 #include "core/errors.h"
+#include "core/parallel.h"
 #include "core/random.h"
 
 namespace slift {
 namespace {
 
 constexpr std::int64_t kBlockBytes = 64 << 10;
+constexpr std::int64_t kShareBytes = 8 << 10;  // of a batch that one thread fills at a time
 
 // The shuffles of one epoch: of trajectories (0), then of the transitions of each pool (1, 2, ...).
 std::uint64_t shuffle_index(std::int64_t epoch, std::int64_t which) {
@@ -53,15 +55,15 @@ std::int64_t TransitionSampler::members_of(std::int64_t pool) const {
   return std::min(pool_members_, members_ - pool * pool_members_);
 }
 
-std::int64_t TransitionSampler::element_at(const Place& place) const {
-  const Permutation order(seed_, shuffle_index(place.epoch, 1 + place.pool),
-                          static_cast<std::uint64_t>(members_of(place.pool) * per_trajectory_));
-  return static_cast<std::int64_t>(order(static_cast<std::uint64_t>(place.in_pool)));
+Permutation TransitionSampler::order_in(const Place& place) const {
+  return {seed_, shuffle_index(place.epoch, 1 + place.pool),
+          static_cast<std::uint64_t>(members_of(place.pool) * per_trajectory_)};
 }
 
 std::int64_t TransitionSampler::transition_at(std::int64_t position) const {
   if (!is_whole()) throw std::logic_error("TransitionSampler::transition_at: data are streamed");
-  return element_at(place_of(position));
+  const Place place = place_of(position);
+  return static_cast<std::int64_t>(order_in(place)(static_cast<std::uint64_t>(place.in_pool)));
 }
 
 void TransitionSampler::read_pool(std::int64_t epoch, std::int64_t number, Pool& pool) const {
@@ -122,16 +124,35 @@ void TransitionSampler::fill(std::int64_t first, std::int64_t count, Batch& out)
   out.transition.resize(static_cast<std::size_t>(count));
   out.window.resize(static_cast<std::size_t>(count * window_ * size));
   out.next.resize(static_cast<std::size_t>(count * size));
-  for (std::int64_t j = 0; j < count; ++j) {
-    const Place place = place_of(first + j);
+  const std::int64_t row_bytes = (window_ + 1) * size * static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t share = std::max<std::int64_t>(1, kShareBytes / row_bytes);
+  for (std::int64_t begin = 0; begin < count;) {
+    const Place place = place_of(first + begin);
     if (!is_current(place)) make_current(place);
-    const std::int64_t element = element_at(place);
+    const std::int64_t left_in_pool = members_of(place.pool) * per_trajectory_ - place.in_pool;
+    const std::int64_t rows = std::min(count - begin, left_in_pool);
+    parallel_for_pieces(rows, share, [&](std::int64_t from, std::int64_t to) {
+      fill_rows(place, begin, from, to, out);
+    });
+    begin += rows;
+  }
+}
+
+void TransitionSampler::fill_rows(const Place& place, std::int64_t row_of_place, std::int64_t begin,
+                                  std::int64_t end, Batch& out) const {
+  const TrajectoryInfo& info = reader_.info();
+  const std::int64_t size = info.state_size();
+  const Permutation order = order_in(place);
+  for (std::int64_t i = begin; i < end; ++i) {
+    const std::int64_t row = row_of_place + i;
+    const auto element =
+        static_cast<std::int64_t>(order(static_cast<std::uint64_t>(place.in_pool + i)));
     const std::int64_t slot = element / per_trajectory_, t = element % per_trajectory_;
     const float* trajectory = current_.states.data() + slot * info.trajectory_size();
-    out.transition[static_cast<std::size_t>(j)] =
+    out.transition[static_cast<std::size_t>(row)] =
         current_.index[static_cast<std::size_t>(slot)] * per_trajectory_ + t;
-    copy_window(trajectory, size, t, window_, out.window.data() + j * window_ * size);
-    std::memcpy(out.next.data() + j * size, trajectory + (t + 1) * size,
+    copy_window(trajectory, size, t, window_, out.window.data() + row * window_ * size);
+    std::memcpy(out.next.data() + row * size, trajectory + (t + 1) * size,
                 static_cast<std::size_t>(size) * sizeof(float));
   }
 }

@@ -10,6 +10,7 @@
 #include <future>
 #include <vector>
 
+#include "core/random.h"
 #include "data/trajectories.h"
 
 namespace slift {
@@ -59,11 +60,16 @@ class TransitionSampler {
   };
 
   Place place_of(std::int64_t position) const;
-  std::int64_t element_at(const Place& place) const;  // slot in the pool * per_trajectory_ + t
+  // Of a pool's elements (slot in the pool * per_trajectory_ + t) in the epoch of `place`.
+  Permutation order_in(const Place& place) const;
   std::int64_t members_of(std::int64_t pool) const;
   bool is_current(const Place& place) const;
   void read_pool(std::int64_t epoch, std::int64_t number, Pool& pool) const;
   void make_current(const Place& place);
+  // Fills the rows row_of_place + i of `out`, begin <= i < end, with the transitions i places after
+  // `place`, all of the current pool.
+  void fill_rows(const Place& place, std::int64_t row_of_place, std::int64_t begin,
+                 std::int64_t end, Batch& out) const;
 
   const TrajectoryReader& reader_;
   std::int64_t members_, window_, per_trajectory_, pool_members_;
