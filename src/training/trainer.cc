@@ -6,6 +6,7 @@
 
 #include "core/errors.h"
 #include "tensor/runtime.h"
+#include "training/shards.h"
 
 namespace slift {
 namespace {
@@ -93,16 +94,30 @@ const Tensor& Trainer::step(double phase, bool& stop) {
 
 void Trainer::compute_loss_and_gradients() {
   const std::int64_t parts = config_.accumulate, rows = staged_.transition.size(0) / parts;
-  Tensor total;
-  for (std::int64_t i = 0; i < parts; ++i) {
-    const DeviceBatch batch = feed_->assemble(staged_, i * rows, rows);
+  const auto loss_of = [this](std::int64_t first, std::int64_t count) {
+    const DeviceBatch batch = feed_->assemble(staged_, first, count);
     const Tensor output =
         model_->scaled_output(batch.window, labels_.for_transitions(batch.transition));
-    Tensor loss = loss_(output, model_->scaled_target(batch.window, batch.next));
-    if (parts > 1) loss = loss / static_cast<double>(parts);
-    loss.backward();
+    return loss_(output, model_->scaled_target(batch.window, batch.next));
+  };
+  const auto shares = [parts](const Tensor& loss) {
+    return parts > 1 ? loss / static_cast<double>(parts) : loss;
+  };
+  Tensor total;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    Tensor loss;
+    if (device_.is_cpu()) {
+      loss = backward_in_shards(model_->backbone().parameters(), rows,
+                                rows_of_shard(rows, reader_.info().state_shape),
+                                [&](std::int64_t first, std::int64_t count) {
+                                  return shares(loss_of(part * rows + first, count));
+                                });
+    } else {
+      loss = shares(loss_of(part * rows, rows));
+      loss.backward();
+    }
     if (parts > 1) optimizer_->gather_gradients();
-    total = i == 0 ? loss.detach() : total + loss.detach();
+    total = part == 0 ? loss.detach() : total + loss.detach();
   }
   last_loss_.copy_(total);
 }
