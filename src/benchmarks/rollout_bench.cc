@@ -19,7 +19,7 @@ Tensor random_window(const TransitionModel& model, std::int64_t batch) {
 }
 
 // As a rollout does from the states it begins with.
-void calibrate(const TransitionModel& model) {
+void calibrate(TransitionModel& model) {
   Stepper stepper(model, kSeed, /*rows=*/1, /*graph=*/false);
   stepper.load(0, random_window(model, 1), 0);
   model.backbone().calibrate([&] { stepper.advance(); });

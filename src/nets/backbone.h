@@ -13,6 +13,7 @@
 
 #include "kernels/kernels.h"
 #include "nets/config.h"
+#include "nets/weights.h"
 #include "tensor/torch_compat.h"
 
 namespace slift {
@@ -38,25 +39,25 @@ class Backbone : public torch::nn::Module {
   explicit Backbone(BackboneShape shape) : shape_(std::move(shape)) {}
 
   // window [B, m, state...], label [B, d] -> [B, state...]; float32 on one device.
-  Tensor forward(const Tensor& window, const Tensor& label);
+  Tensor forward(const Tensor& window, const Tensor& label) const;
   // Moves `window` [B, m, state...], float32 and row-major, in the data's units, on by one state:
   // in place, without gradients. The new state has the bits that forward() between the scales
   // gives.
-  void advance(const Tensor& window, const Tensor& label, const Scales& scales);
+  void advance(const Tensor& window, const Tensor& label, const Scales& scales) const;
   const BackboneShape& shape() const { return shape_; }
 
   // The type of activations, and of weights where they meet them: forward_impl() gets its inputs in
   // it. Weights are stored in float32 whatever it is. Until set, it is the type of the inputs.
-  virtual void set_compute_type(at::ScalarType type) { compute_type_ = type; }
+  void set_compute_type(at::ScalarType type);
   at::ScalarType compute_type() const { return compute_type_.value_or(at::kFloat); }
 
-  // A net may keep copies of its parameters in the compute type: one for each of parameters(),
-  // undefined where there is none, or none at all. Copies are leaves of autograd: the gradient of a
-  // parameter is the sum of its own .grad() and its copy's, either of which may be undefined.
-  // Whoever changes a parameter brings its copy up to date and then calls renew_copies() at the
-  // latest before the net is used without gradients; renew_copies() alone also does it all.
-  virtual std::vector<Tensor> copies() const { return {}; }
-  virtual void renew_copies() {}
+  // The parameters in all forms. The non-const one sees to it that all of parameters() are masters;
+  // make_backbone() has called it.
+  Weights& weights();
+  const Weights& weights() const { return weights_; }
+  // Brings all forms of the weights up to date. forward() and advance() do it themselves; whoever
+  // replays a recording of them calls it before.
+  void sync() const { weights_.sync(); }
 
   // Fp8: the convolutions that take most of the time have inputs and weights in e4m3 (ops.h), for
   // use without gradients; all else stays in the compute type.
@@ -74,12 +75,13 @@ class Backbone : public torch::nn::Module {
   virtual void initialise(std::uint64_t seed) = 0;
 
  private:
-  virtual Tensor forward_impl(const Tensor& window, const Tensor& label) = 0;
+  virtual Tensor forward_impl(const Tensor& window, const Tensor& label) const = 0;
   // The default is forward() between the scales; other ways are for nets that can fuse them.
-  virtual void advance_impl(const Tensor& window, const Tensor& label, const Scales& scales);
+  virtual void advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) const;
   void check_shapes(const Tensor& window, const Tensor& label) const;
   BackboneShape shape_;
   std::optional<at::ScalarType> compute_type_;
+  mutable Weights weights_;  // what sync() changes follows from the masters
 };
 
 struct BackboneEntry {

@@ -147,7 +147,7 @@ TEST_P(EveryBackbone, ModelFilesHoldIt) {
   spec.label_dimension = kLabel;
   const std::vector<float> ones(static_cast<std::size_t>(entry_.quick_state[0]), 1.0f);
   spec.normaliser = {ones, ones, ones};
-  const TransitionModel model(spec);
+  TransitionModel model(spec);
   model.backbone().initialise(1);
   TestFolder folder;
   save_model(folder / "model.safetensors", model);

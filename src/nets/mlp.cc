@@ -31,7 +31,7 @@ void Mlp::initialise(std::uint64_t seed) {
   }
 }
 
-Tensor Mlp::forward_impl(const Tensor& window, const Tensor& label) {
+Tensor Mlp::forward_impl(const Tensor& window, const Tensor& label) const {
   Tensor x = at::cat({window.flatten(1), label}, 1);
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     const at::ScalarType type = x.scalar_type();

@@ -11,7 +11,7 @@ class Mlp : public Backbone {
   void initialise(std::uint64_t seed) override;
 
  private:
-  Tensor forward_impl(const Tensor& window, const Tensor& label) override;
+  Tensor forward_impl(const Tensor& window, const Tensor& label) const override;
 
   std::string activation_;
   double gain_;

@@ -86,7 +86,9 @@ std::shared_ptr<Backbone> make_backbone(const NetConfig& config, const BackboneS
   for (const BackboneEntry& entry : backbone_registry()) {
     if (entry.name == config.kind) {
       refuse_keys_of_other_families(config);
-      return entry.make(config, shape);
+      std::shared_ptr<Backbone> net = entry.make(config, shape);
+      net->weights();
+      return net;
     }
     names.push_back(entry.name);
   }
@@ -105,18 +107,30 @@ void Backbone::check_shapes(const Tensor& window, const Tensor& label) const {
               shape_.label_dimension, "]");
 }
 
-Tensor Backbone::forward(const Tensor& window, const Tensor& label) {
+Weights& Backbone::weights() {
+  if (weights_.masters().size() != parameters().size()) weights_.set_masters(parameters());
+  return weights_;
+}
+
+void Backbone::set_compute_type(at::ScalarType type) {
+  compute_type_ = type;
+  weights_.set_type(type);
+}
+
+Tensor Backbone::forward(const Tensor& window, const Tensor& label) const {
   check_shapes(window, label);
+  sync();
   const at::ScalarType given = window.scalar_type(), type = compute_type_.value_or(given);
   return forward_impl(window.to(type), label.to(type)).to(given);
 }
 
-void Backbone::advance(const Tensor& window, const Tensor& label, const Scales& scales) {
+void Backbone::advance(const Tensor& window, const Tensor& label, const Scales& scales) const {
   check_shapes(window, label);
+  sync();
   advance_impl(window, label, scales);
 }
 
-void Backbone::advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) {
+void Backbone::advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) const {
   const Tensor out = forward((window - scales.mean) / scales.std, label);
   ops::push_state(window, out, scales.offset, scales.scale);
 }

@@ -116,6 +116,7 @@ void TransitionModel::to(const at::Device& device) {
   for (Tensor* scale : {&scales_.mean, &scales_.std, &scales_.offset, &scales_.scale}) {
     if (scale->defined()) *scale = scale->to(device);
   }
+  backbone_->weights().invalidate();
 }
 
 void TransitionModel::check_precision(const std::string& precision) const {
@@ -143,14 +144,12 @@ std::int64_t TransitionModel::parameter_count() const {
   return count;
 }
 
-void save_model(const std::filesystem::path& path, const TransitionModel& model,
-                const std::vector<Tensor>& weights) {
+void save_model(const std::filesystem::path& path, const TransitionModel& model) {
   SafeTensors content;
   content.metadata["slift"] = model.spec().to_json().dump();
   std::size_t i = 0;
   for (const auto& item : model.backbone().named_parameters()) {
-    content.tensors[item.key()] = weights.empty() ? item.value() : weights.at(i);
-    ++i;
+    content.tensors[item.key()] = model.backbone().weights().best().at(i++);
   }
   write_safetensors(path, content);
 }

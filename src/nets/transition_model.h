@@ -56,7 +56,8 @@ class TransitionModel {
   const std::string& precision() const { return precision_; }
   at::Device device() const { return scales_.mean.device(); }
   const ModelSpec& spec() const { return spec_; }
-  Backbone& backbone() const { return *backbone_; }
+  const Backbone& backbone() const { return *backbone_; }
+  Backbone& backbone() { return *backbone_; }
   std::int64_t parameter_count() const;
 
  private:
@@ -70,9 +71,8 @@ class TransitionModel {
 };
 
 // A model file: safetensors with the spec as JSON in its metadata (docs/formats.md).
-// `weights`, if given, stand in for the model's own (the EMA), in the order of its parameters.
-void save_model(const std::filesystem::path& path, const TransitionModel& model,
-                const std::vector<Tensor>& weights = {});
+// The weights are the average that training keeps, if there is one.
+void save_model(const std::filesystem::path& path, const TransitionModel& model);
 ModelSpec read_model_spec(const std::filesystem::path& path);
 TransitionModel load_model(const std::filesystem::path& path);
 

@@ -37,15 +37,15 @@ Unet::Unet(const NetConfig& config, const BackboneShape& shape)
   UnetStyle style{config.activation, config.padding == "circular", 0, config.init_gain};
   if (shape.label_dimension > 0) {
     style.label_width = config.label_width;
-    label1_ = register_module(
-        "label1",
-        std::make_shared<Linear>(shape.label_dimension, style.label_width, style.init_gain));
+    label1_ =
+        register_module("label1", std::make_shared<Linear>(weights(), shape.label_dimension,
+                                                           style.label_width, style.init_gain));
     label2_ = register_module(
-        "label2",
-        std::make_shared<Linear>(style.label_width, style.label_width, gain * style.init_gain));
+        "label2", std::make_shared<Linear>(weights(), style.label_width, style.label_width,
+                                           gain * style.init_gain));
   }
   const auto convolution = [&](const std::string& name, const ConvolutionSpec& spec) {
-    return register_module(name, std::make_shared<Convolution>(spec, style));
+    return register_module(name, std::make_shared<Convolution>(weights(), spec, style));
   };
 
   stem_ = convolution("stem", {shape.window * channels, widths[0]});
@@ -65,7 +65,7 @@ Unet::Unet(const NetConfig& config, const BackboneShape& shape)
   if (shape.label_dimension > 0) {
     std::vector<std::shared_ptr<const Linear>> films;
     for (const auto& block : blocks_) films.push_back(block->film());
-    film_stack_.emplace(films);
+    film_stack_.emplace(weights(), films);
   }
   head_norm_ = register_module("head_norm", std::make_shared<NormActivation>(widths[0], style));
   head_ = convolution("head", {widths[0], channels, 0.1 * gain});
@@ -73,7 +73,8 @@ Unet::Unet(const NetConfig& config, const BackboneShape& shape)
 
 std::shared_ptr<Block> Unet::add_block(const std::string& name, std::int64_t inputs,
                                        std::int64_t width, const UnetStyle& style) {
-  return blocks_.emplace_back(register_module(name, std::make_shared<Block>(inputs, width, style)));
+  return blocks_.emplace_back(
+      register_module(name, std::make_shared<Block>(weights(), inputs, width, style)));
 }
 
 Unet::BlockPair Unet::add_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
@@ -92,30 +93,6 @@ void Unet::for_each_layer(const Body& body) const {
 void Unet::initialise(std::uint64_t seed) {
   std::uint64_t index = 0;
   for_each_layer([&](Layer& layer) { layer.initialise(seed, index++); });
-  renew_copies();
-}
-
-void Unet::set_compute_type(at::ScalarType type) {
-  Backbone::set_compute_type(type);
-  renew_copies();
-}
-
-void Unet::renew_copies() {
-  for_each_layer([&](Layer& layer) { layer.renew_copies(compute_type()); });
-  for (const auto& block : blocks_) block->renew_copies(compute_type());
-  if (film_stack_) film_stack_->renew_copies(compute_type());
-}
-
-std::vector<Tensor> Unet::copies() const {
-  std::map<const void*, Tensor> found;
-  for_each_layer([&](const Layer& layer) {
-    for (const auto& weight : layer.weights()) {
-      found[weight->parameter.unsafeGetTensorImpl()] = weight->copy;
-    }
-  });
-  std::vector<Tensor> result;
-  for (const Tensor& p : parameters()) result.push_back(found[p.unsafeGetTensorImpl()]);
-  return result;
 }
 
 void Unet::require_fp8() const {
@@ -139,7 +116,7 @@ void Unet::calibrate(const std::function<void()>& evaluate) {
 void Unet::use_fp8(bool wanted) {
   require(calibrated_ || !wanted, "precision fp8 needs a network that was calibrated");
   for (const auto& block : blocks_) block->use_fp8(wanted);
-  renew_copies();
+  weights().invalidate();
 }
 
 Tensor Unet::embed(const Tensor& label) const {
@@ -155,13 +132,13 @@ std::map<const Block*, Tensor> Unet::films(const Tensor& label) const {
   return by_block;
 }
 
-Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) {
+Tensor Unet::forward_impl(const Tensor& window, const Tensor& label) const {
   std::map<const Block*, Tensor> film = films(label);
   const Tensor stem = stem_->forward(window.flatten(1, 2));
   return after_stem(stem, [&](const Block* block) { return film[block]; }).contiguous();
 }
 
-void Unet::advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) {
+void Unet::advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) const {
   const at::ScalarType type = compute_type();
   // They do not depend on the window: of one member, they would take as long as the stem.
   std::map<const Block*, Tensor> film;

@@ -34,9 +34,6 @@ class Unet : public Backbone {
   // the label acts at two thirds of it. As in the MLP, the last layer is small but not 0: a new
   // model predicts nearly "next state = last state", and all weights have gradients.
   void initialise(std::uint64_t seed) override;
-  void set_compute_type(at::ScalarType type) override;
-  std::vector<Tensor> copies() const override;
-  void renew_copies() override;
   // Fp8 are the 3 x 3 convolutions inside blocks, five sixths of the work; all widths must be
   // multiples of 16.
   void require_fp8() const override;
@@ -50,8 +47,8 @@ class Unet : public Backbone {
                                    const UnetStyle& style);
   BlockPair add_pair(const std::string& name, std::int64_t inputs, std::int64_t width,
                      const UnetStyle& style);
-  Tensor forward_impl(const Tensor& window, const Tensor& label) override;
-  void advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) override;
+  Tensor forward_impl(const Tensor& window, const Tensor& label) const override;
+  void advance_impl(const Tensor& window, const Tensor& label, const Scales& scales) const override;
   // What follows the stem. The result lies as the head leaves it, possibly as the first of more
   // channels. film_of(block) gives what films() has for it.
   using FilmOf = std::function<Tensor(const Block*)>;

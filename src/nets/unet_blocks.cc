@@ -45,54 +45,16 @@ Tensor growing_weight(const Tensor& weight, const Tensor& map) {
       .permute({0, 3, 1, 2});
 }
 
-Tensor Weight::as(at::ScalarType type) const {
-  return copy.defined() && copy.scalar_type() == type ? copy : parameter.to(type);
-}
-
-void Prepared::renew(at::ScalarType type) {
-  if (!make_) return;
-  torch::NoGradGuard no_grad;
-  if (type == at::kFloat) {
-    kept_ = Tensor();
-  } else if (keeps(type)) {
-    kept_.copy_(make_(type));
-  } else {
-    kept_ = make_(type);
-  }
-}
-
-Tensor Prepared::as(at::ScalarType type) const {
-  return keeps(type) && !at::GradMode::is_enabled() ? kept_ : make_(type);
-}
-
-std::shared_ptr<const Weight> Layer::add_weight(const std::string& name,
-                                                const std::vector<std::int64_t>& shape) {
-  return weights_.emplace_back(
-      std::make_shared<Weight>(Weight{register_parameter(name, at::empty(shape)), {}}));
-}
-
-void Layer::renew_copies(at::ScalarType type) {
-  torch::NoGradGuard no_grad;
-  for (const auto& weight : weights_) {
-    if (type == at::kFloat) {
-      weight->copy = Tensor();
-    } else if (weight->copy.defined() && weight->copy.scalar_type() == type) {
-      weight->copy.copy_(weight->parameter);
-    } else {
-      weight->copy = weight->parameter.to(type).requires_grad_(weight->parameter.requires_grad());
-    }
-  }
-}
-
-Linear::Linear(std::int64_t inputs, std::int64_t outputs, double gain) : gain_(gain) {
-  weight_ = add_weight("weight", {outputs, inputs});
-  bias_ = add_weight("bias", {outputs});
+Linear::Linear(Weights& weights, std::int64_t inputs, std::int64_t outputs, double gain)
+    : gain_(gain) {
+  weight_ = weights.add_working(register_parameter("weight", at::empty({outputs, inputs})));
+  bias_ = weights.add_working(register_parameter("bias", at::empty({outputs})));
 }
 
 void Linear::initialise(std::uint64_t seed, std::uint64_t index) {
   torch::NoGradGuard no_grad;
-  draw_weight(weight_->parameter, gain_, seed, index);
-  bias_->parameter.zero_();
+  draw_weight(weight_->master, gain_, seed, index);
+  bias_->master.zero_();
 }
 
 Tensor Linear::forward(const Tensor& x) const {
@@ -100,9 +62,10 @@ Tensor Linear::forward(const Tensor& x) const {
   return at::addmm(bias_->as(type), x, weight_->as(type).t());
 }
 
-FilmStack::FilmStack(const std::vector<std::shared_ptr<const Linear>>& layers) : layers_(layers) {
+FilmStack::FilmStack(Weights& weights, const std::vector<std::shared_ptr<const Linear>>& layers)
+    : layers_(layers) {
   const auto together = [&](Tensor (Linear::*part)(at::ScalarType) const) {
-    return Prepared([layers, part](at::ScalarType type) {
+    return weights.add_derived([layers, part](at::ScalarType type) {
       std::vector<Tensor> parts;
       for (const auto& layer : layers) parts.push_back((*layer.*part)(type));
       return at::cat(parts);
@@ -113,43 +76,54 @@ FilmStack::FilmStack(const std::vector<std::shared_ptr<const Linear>>& layers) :
   for (const auto& layer : layers) outputs_.push_back(layer->outputs());
 }
 
-void FilmStack::renew_copies(at::ScalarType type) {
-  weight_.renew(type);
-  bias_.renew(type);
-}
-
 std::vector<Tensor> FilmStack::forward(const Tensor& e) const {
   const at::ScalarType type = e.scalar_type();
-  if (!weight_.keeps(type)) {
+  if (!weight_->keeps(type)) {
     std::vector<Tensor> films;
     for (const auto& layer : layers_) films.push_back(layer->forward(e));
     return films;
   }
-  return at::addmm(bias_.as(type), e, weight_.as(type).t())
+  return at::addmm(bias_->as(type), e, weight_->as(type).t())
       .to(at::promote_types(type, at::kFloat))
       .split_with_sizes(outputs_, 1);
 }
 
-Convolution::Convolution(const ConvolutionSpec& spec, const UnetStyle& style)
+Convolution::Convolution(Weights& weights, const ConvolutionSpec& spec, const UnetStyle& style)
     : spec_(spec),
       gain_(spec.gain * style.init_gain),
       circular_(style.circular && spec.kernel > 1) {
-  weight_ = add_weight("weight", {spec.outputs, spec.inputs, spec.kernel, spec.kernel});
-  bias_ = add_weight("bias", {spec.outputs});
+  weight_ = weights.add_working(register_parameter(
+      "weight", at::empty({spec.outputs, spec.inputs, spec.kernel, spec.kernel})));
+  bias_ = weights.add_working(register_parameter("bias", at::empty({spec.outputs})));
   if (spec.grows) growth_ = register_buffer("growth", growth_map());
   if (needs_preparation()) {
-    prepared_weight_ = Prepared([this](at::ScalarType type) { return prepare_weight(type); });
-    prepared_bias_ = Prepared([this](at::ScalarType type) {
+    prepared_weight_ =
+        weights.add_derived([this](at::ScalarType type) { return prepare_weight(type); });
+    prepared_bias_ = weights.add_derived([this](at::ScalarType type) {
       const Tensor all = pad_to(bias(type), 0, padded(spec_.outputs));
       return spec_.grows ? all.repeat(4) : all;
     });
   }
+  if (spec.kernel != 3 || spec.stride != 1 || spec.grows) return;
+  fp8_weight_ = weights.add_derived(
+      [this](at::ScalarType) {
+        if (input_gain_ == 0) return Tensor();
+        return ops::weight_to_fp8(weight_->master, fp8_weight_gain())
+            .contiguous(at::MemoryFormat::ChannelsLast);
+      },
+      /*in_float=*/true);
+  fp8_scale_ = weights.add_derived(
+      [this](at::ScalarType) {
+        if (input_gain_ == 0) return Tensor();
+        return at::full({1}, 1 / (input_gain_ * fp8_weight_gain()), weight_->master.options());
+      },
+      /*in_float=*/true);
 }
 
 void Convolution::initialise(std::uint64_t seed, std::uint64_t index) {
   torch::NoGradGuard no_grad;
-  draw_weight(weight_->parameter, gain_, seed, index);
-  bias_->parameter.zero_();
+  draw_weight(weight_->master, gain_, seed, index);
+  bias_->master.zero_();
 }
 
 bool Convolution::needs_preparation() const {
@@ -158,24 +132,14 @@ bool Convolution::needs_preparation() const {
 
 Tensor Convolution::prepare_weight(at::ScalarType type) const {
   const Tensor all =
-      pad_to(pad_to(weight_->parameter, 0, padded(spec_.outputs)), 1, padded(spec_.inputs));
+      pad_to(pad_to(weight_->master, 0, padded(spec_.outputs)), 1, padded(spec_.inputs));
   return (spec_.grows ? growing_weight(all, growth_) : all)
       .to(type)
       .contiguous(at::MemoryFormat::ChannelsLast);
 }
 
-void Convolution::renew_copies(at::ScalarType type) {
-  Layer::renew_copies(type);
-  prepared_weight_.renew(type);
-  prepared_bias_.renew(type);
-  torch::NoGradGuard no_grad;
-  fp8_weight_ = fp8_scale_ = Tensor();
-  if (input_gain_ > 0) {
-    const Tensor& weight = weight_->parameter;
-    const double gain = ops::fp8_gain(weight.abs().max().item<double>());
-    fp8_weight_ = ops::weight_to_fp8(weight, gain).contiguous(at::MemoryFormat::ChannelsLast);
-    fp8_scale_ = at::full({1}, 1 / (input_gain_ * gain), weight.options());
-  }
+double Convolution::fp8_weight_gain() const {
+  return ops::fp8_gain(weight_->master.abs().max().item<double>());
 }
 
 Tensor Convolution::forward(const Tensor& x) const {
@@ -196,8 +160,8 @@ bool Convolution::takes_framed(const Tensor& field) const {
 Tensor Convolution::forward_bordered(const Tensor& x, const Addends& addends, bool framed) const {
   const auto& [bias, residual, mixed] = addends;
   if (x.scalar_type() == at::kByte) {
-    return ops::convolution_fp8(x, {.weight = fp8_weight_,
-                                    .scale = fp8_scale_,
+    return ops::convolution_fp8(x, {.weight = fp8_weight_->kept(),
+                                    .scale = fp8_scale_->kept(),
                                     .bias = bias,
                                     .residual = mixed.weight.defined() ? ops::mix(mixed) : residual,
                                     .border = circular_ ? 0 : spec_.kernel / 2});
@@ -213,8 +177,8 @@ Tensor Convolution::forward_bordered(const Tensor& x, const Addends& addends, bo
     args.weight = weight_->as(x.scalar_type());
     return ops::convolution(x, args);
   }
-  args.weight = prepared_weight_.as(x.scalar_type());
-  if (bias.defined()) args.bias = prepared_bias_.as(x.scalar_type());
+  args.weight = prepared_weight_->as(x.scalar_type());
+  if (bias.defined()) args.bias = prepared_bias_->as(x.scalar_type());
   args.grows = spec_.grows;
   const Tensor result = ops::convolution(pad_to(x, 1, padded(spec_.inputs)), args);
   // Even of all channels, narrow() would have its gradient copied twice, out of channels-last.
@@ -270,23 +234,24 @@ void NormActivation::end_recording() {
   require(std::isfinite(largest_), "precision fp8: the network's numbers are not finite");
 }
 
-Block::Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {
+Block::Block(Weights& weights, std::int64_t inputs, std::int64_t outputs, const UnetStyle& style) {
   const double gain = activation_gain(style.activation);
   norm1_ = register_module("norm1", std::make_shared<NormActivation>(inputs, style));
-  conv1_ = register_module(
-      "conv1", std::make_shared<Convolution>(ConvolutionSpec{inputs, outputs, gain}, style));
+  conv1_ = register_module("conv1", std::make_shared<Convolution>(
+                                        weights, ConvolutionSpec{inputs, outputs, gain}, style));
   norm2_ = register_module("norm2", std::make_shared<NormActivation>(outputs, style));
   if (style.label_width > 0) {
     film_ = register_module(
-        "film", std::make_shared<Linear>(style.label_width, 2 * outputs, style.init_gain));
+        "film", std::make_shared<Linear>(weights, style.label_width, 2 * outputs, style.init_gain));
   }
-  conv2_ = register_module(
-      "conv2", std::make_shared<Convolution>(ConvolutionSpec{outputs, outputs, gain}, style));
+  conv2_ = register_module("conv2", std::make_shared<Convolution>(
+                                        weights, ConvolutionSpec{outputs, outputs, gain}, style));
   if (inputs != outputs) {
     shortcut_ = register_module(
-        "shortcut", std::make_shared<Convolution>(
-                        ConvolutionSpec{.inputs = inputs, .outputs = outputs, .kernel = 1}, style));
-    output_bias_ = Prepared([conv2 = conv2_, shortcut = shortcut_](at::ScalarType type) {
+        "shortcut",
+        std::make_shared<Convolution>(
+            weights, ConvolutionSpec{.inputs = inputs, .outputs = outputs, .kernel = 1}, style));
+    output_bias_ = weights.add_derived([conv2 = conv2_, shortcut = shortcut_](at::ScalarType type) {
       return conv2->bias(type) + shortcut->bias(type);
     });
   }
@@ -303,7 +268,7 @@ Tensor Block::forward(const Tensor& x, const Tensor& skip, const std::function<T
   const Tensor normed = norm2_->forward(h, {}, film(), conv1_->bias_parameter(), framed2).out;
   Convolution::Addends addends{.bias = conv2_->bias(type), .residual = first.a};
   if (shortcut_) {
-    addends = {.bias = output_bias_.as(type), .mixed = shortcut_->mixing(first.a, first.b)};
+    addends = {.bias = output_bias_->as(type), .mixed = shortcut_->mixing(first.a, first.b)};
   }
   return conv2_->forward_bordered(normed, addends, framed2);
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "nets/weights.h"
 #include "tensor/torch_compat.h"
 
 namespace slift {
@@ -25,58 +26,23 @@ struct UnetStyle {
   double init_gain = 1;          // on top of every part's own gain
 };
 
-// A parameter in float32 and, if the net computes in another type, its copy there: a leaf of
-// autograd with a gradient of its own, in its own type (Backbone::copies()).
-struct Weight {
-  Tensor parameter, copy;
-  // The copy, if it has that type; else the parameter in `type`.
-  Tensor as(at::ScalarType type) const;
-};
-
-// A tensor made of parameters, kept for use without gradients. Its memory stays the same as long as
-// its type does: recorded CUDA graphs read it.
-class Prepared {
- public:
-  // `make` gives the tensor in a type, as a function of the parameters; null: there is none.
-  explicit Prepared(std::function<Tensor(at::ScalarType)> make = nullptr)
-      : make_(std::move(make)) {}
-  // Brings what is kept up to date, in `type`; in float32 nothing is kept.
-  void renew(at::ScalarType type);
-  bool keeps(at::ScalarType type) const { return kept_.defined() && kept_.scalar_type() == type; }
-  // In `type`, as a function of the parameters; without gradients what is kept, if it has the type.
-  Tensor as(at::ScalarType type) const;
-
- private:
-  std::function<Tensor(at::ScalarType)> make_;
-  Tensor kept_;
-};
-
-// A part with parameters of its own, which are unset until initialise() or a copy fills them.
+// A part with parameters of its own, which are unset until initialise() or a copy fills them. Parts
+// that meet activations in the compute type enter their weights into the net's Weights, which must
+// outlive them.
 class Layer : public torch::nn::Module {
  public:
   // Draws the parameters anew, as part number `index` of the net.
   virtual void initialise(std::uint64_t seed, std::uint64_t index) = 0;
-  // Brings the copies up to date in `type`; float32 needs none.
-  virtual void renew_copies(at::ScalarType type);
-  const std::vector<std::shared_ptr<Weight>>& weights() const { return weights_; }
-
- protected:
-  // Registers a parameter that fields meet in the compute type.
-  std::shared_ptr<const Weight> add_weight(const std::string& name,
-                                           const std::vector<std::int64_t>& shape);
-
- private:
-  std::vector<std::shared_ptr<Weight>> weights_;
 };
 
 // y = W x + b: [B, inputs] -> [B, outputs]. Starts with W ~ N(0, gain^2 / inputs), b = 0.
 class Linear : public Layer {
  public:
-  Linear(std::int64_t inputs, std::int64_t outputs, double gain);
+  Linear(Weights& weights, std::int64_t inputs, std::int64_t outputs, double gain);
   void initialise(std::uint64_t seed, std::uint64_t index) override;
   Tensor forward(const Tensor& x) const;
 
-  std::int64_t outputs() const { return weight_->parameter.size(0); }
+  std::int64_t outputs() const { return weight_->master.size(0); }
   Tensor weight(at::ScalarType type) const { return weight_->as(type); }
   Tensor bias(at::ScalarType type) const { return bias_->as(type); }
 
@@ -90,9 +56,7 @@ class Linear : public Layer {
 // The parameters remain the layers' own.
 class FilmStack {
  public:
-  explicit FilmStack(const std::vector<std::shared_ptr<const Linear>>& layers);
-  // After that of the layers.
-  void renew_copies(at::ScalarType type);
+  FilmStack(Weights& weights, const std::vector<std::shared_ptr<const Linear>>& layers);
   // e [B, label_width] -> what each layer gives, [B, outputs]; of one product columns of one
   // matrix, in float32 if e is narrower.
   std::vector<Tensor> forward(const Tensor& e) const;
@@ -100,7 +64,7 @@ class FilmStack {
  private:
   std::vector<std::shared_ptr<const Linear>> layers_;
   std::vector<std::int64_t> outputs_;
-  Prepared weight_, bias_;  // those of the layers, one below the other
+  std::shared_ptr<const DerivedWeight> weight_, bias_;  // the layers', one below the other
 };
 
 // Nearest neighbours x 2 and a 3 x 3 convolution are four 2 x 2 convolutions of the field before,
@@ -121,9 +85,8 @@ struct ConvolutionSpec {
 // Convolution with bias. Starts with W ~ N(0, gain^2 / (inputs kernel^2)), b = 0.
 class Convolution : public Layer {
  public:
-  Convolution(const ConvolutionSpec& spec, const UnetStyle& style);
+  Convolution(Weights& weights, const ConvolutionSpec& spec, const UnetStyle& style);
   void initialise(std::uint64_t seed, std::uint64_t index) override;
-  void renew_copies(at::ScalarType type) override;
 
   Tensor forward(const Tensor& x) const;
   // What is added to the weighted sums; undefined ones are not.
@@ -142,10 +105,10 @@ class Convolution : public Layer {
   ops::MixArgs mixing(const Tensor& a, const Tensor& b) const;
 
   Tensor bias(at::ScalarType type) const { return bias_->as(type); }
-  const Tensor& bias_parameter() const { return bias_->parameter; }
+  const Tensor& bias_parameter() const { return bias_->master; }
 
-  // With a gain, forward_bordered() also takes fields that are times that gain in e4m3, from the
-  // next renew_copies() on; 0 is none. For 3 x 3 convolutions of stride 1.
+  // With a gain, forward_bordered() also takes fields that are times that gain in e4m3, once the
+  // caller has invalidated the weights; 0 is none. For 3 x 3 convolutions of stride 1.
   void set_input_gain(double gain) { input_gain_ = gain; }
 
  private:
@@ -153,15 +116,17 @@ class Convolution : public Layer {
   // multiples of 8, and if this convolution grows, that of four smaller ones.
   Tensor prepare_weight(at::ScalarType type) const;
   bool needs_preparation() const;  // or else it is the weight as it stands
+  double fp8_weight_gain() const;  // waits for the device
 
   ConvolutionSpec spec_;
   double gain_;
   bool circular_;
   std::shared_ptr<const Weight> weight_, bias_;
-  Tensor growth_;                             // of growing_weight(), a constant on the device
-  Prepared prepared_weight_, prepared_bias_;  // as fused kernels take them
+  Tensor growth_;  // of growing_weight(), a constant on the device
   double input_gain_ = 0;
-  Tensor fp8_weight_, fp8_scale_;  // of ops::convolution_fp8(), renewed with the copies
+  std::shared_ptr<const DerivedWeight> prepared_weight_,
+      prepared_bias_;                                            // as fused kernels take them
+  std::shared_ptr<const DerivedWeight> fp8_weight_, fp8_scale_;  // of ops::convolution_fp8()
 };
 
 // act(g (1 + a) + b), with g the group norm of concat(x, skip) (8 groups, affine, from 1 and 0) and
@@ -198,9 +163,7 @@ class NormActivation : public Layer {
 // embedded label; without a label there is none.
 class Block : public torch::nn::Module {
  public:
-  Block(std::int64_t inputs, std::int64_t outputs, const UnetStyle& style);
-  // After that of the layers.
-  void renew_copies(at::ScalarType type) { output_bias_.renew(type); }
+  Block(Weights& weights, std::int64_t inputs, std::int64_t outputs, const UnetStyle& style);
   // x and skip have `inputs` channels together; an undefined skip has none. film() gives [B, 2
   // outputs] as in NormActivation, and is called when that is needed, so that it can still be on
   // its way -> [B, outputs, H, W]. `again` receives x for one more use, whose gradient costs no
@@ -213,15 +176,15 @@ class Block : public torch::nn::Module {
   // In between, forward() records how large the inputs of the two 3 x 3 convolutions get.
   void begin_calibration();
   void end_calibration();
-  // Whether these convolutions take inputs and weights in e4m3, from the next renew_copies() on.
-  // Needs a calibration.
+  // Whether these convolutions take inputs and weights in e4m3, once the caller has invalidated the
+  // weights. Needs a calibration.
   void use_fp8(bool wanted);
 
  private:
   std::shared_ptr<NormActivation> norm1_, norm2_;
   std::shared_ptr<Convolution> conv1_, conv2_, shortcut_;
   std::shared_ptr<Linear> film_;
-  Prepared output_bias_;  // of conv2 and shortcut together, if there are both
+  std::shared_ptr<const DerivedWeight> output_bias_;  // of conv2 and shortcut, if there are both
 };
 
 }  // namespace slift

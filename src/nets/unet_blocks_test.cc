@@ -11,36 +11,11 @@ namespace {
 
 double largest_of(const Tensor& x) { return x.abs().max().item<double>(); }
 
-TEST(UnetBlocks, WhatIsPreparedIsRenewedInPlaceAndNotUsedWithGradients) {
-  const Tensor parameter = at::ones({3}).requires_grad_();
-  Prepared twice([&](at::ScalarType type) { return 2 * parameter.to(type); });
-  const auto value = [&](at::ScalarType type) { return twice.as(type)[0].item<double>(); };
-  const auto set = [&](float to) {
-    torch::NoGradGuard no_grad;
-    parameter.fill_(to);
-  };
-  twice.renew(at::kBFloat16);
-  set(3);
-  EXPECT_EQ(value(at::kBFloat16), 6);
-  EXPECT_TRUE(twice.as(at::kBFloat16).requires_grad());
-  torch::NoGradGuard no_grad;
-  const void* const place = twice.as(at::kBFloat16).data_ptr();
-  EXPECT_EQ(value(at::kBFloat16), 2) << "as it was when it was renewed";
-  EXPECT_EQ(value(at::kDouble), 6) << "of another type";
-  twice.renew(at::kBFloat16);
-  EXPECT_EQ(value(at::kBFloat16), 6);
-  EXPECT_EQ(twice.as(at::kBFloat16).data_ptr(), place);
-  twice.renew(at::kFloat);
-  set(4);
-  EXPECT_EQ(value(at::kFloat), 8);
-  EXPECT_EQ(value(at::kBFloat16), 8);
-}
-
 class FilmStackOnDevice : public testing::TestWithParam<at::Device> {
  protected:
   FilmStackOnDevice() {
     for (const std::int64_t outputs : {16, 48, 32}) {
-      const auto layer = std::make_shared<Linear>(24, outputs, 1.0);
+      const auto layer = std::make_shared<Linear>(weights_, 24, outputs, 1.0);
       layer->initialise(1, layers_.size());
       layer->to(GetParam());
       torch::NoGradGuard no_grad;
@@ -48,30 +23,35 @@ class FilmStackOnDevice : public testing::TestWithParam<at::Device> {
       layers_.push_back(layer);
     }
   }
-  void renew(FilmStack& stack, at::ScalarType type) {
-    for (const auto& layer : layers_) layer->renew_copies(type);
-    stack.renew_copies(type);
-  }
-  FilmStack stack() const { return FilmStack({layers_.begin(), layers_.end()}); }
+  FilmStack stack() { return FilmStack(weights_, {layers_.begin(), layers_.end()}); }
   std::vector<Tensor> own_films(const Tensor& e) const {
     std::vector<Tensor> all;
     for (const auto& layer : layers_) all.push_back(layer->forward(e));
     return all;
   }
-  // Of sum_i |film_i|^2 i, with respect to e and the copies of all parameters, in float32.
-  std::vector<Tensor> gradients(const Tensor& e, const std::vector<Tensor>& films) const {
+  // Of sum_i |film_i|^2 i, with respect to e and all working weights, in float32.
+  std::vector<Tensor> gradients(const Tensor& e, const std::vector<Tensor>& films) {
     Tensor loss = at::zeros({}, films[0].options().dtype(at::kFloat));
     for (std::size_t i = 0; i < films.size(); ++i) {
       loss = loss + static_cast<double>(i + 1) * films[i].to(at::kFloat).square().sum();
     }
     std::vector<Tensor> leaves = {e};
+    std::vector<Tensor> masters;
     for (const auto& layer : layers_) {
-      for (const auto& weight : layer->weights()) leaves.push_back(weight->copy);
+      for (const Tensor& p : layer->parameters()) masters.push_back(p);
     }
+    weights_.set_masters(masters);
+    for (const Tensor& working : weights_.working()) leaves.push_back(working);
     std::vector<Tensor> all = torch::autograd::grad({loss}, leaves);
     for (Tensor& gradient : all) gradient = gradient.to(at::kFloat);
     return all;
   }
+  // What a net does before it is used, without gradients and with them.
+  void sync() {
+    const torch::NoGradGuard no_grad;
+    weights_.sync();
+  }
+  Weights weights_;
   std::vector<std::shared_ptr<Linear>> layers_;
 };
 
@@ -81,7 +61,8 @@ TEST_P(FilmStackOnDevice, IsTheLayersOneByOne) {
   const std::vector<Tensor> plain = own_films(e), same = films.forward(e);
   for (std::size_t i = 0; i < same.size(); ++i) EXPECT_TRUE(same[i].equal(plain[i])) << i;
 
-  renew(films, at::kBFloat16);
+  weights_.set_type(at::kBFloat16);
+  sync();
   const Tensor rounded = e.to(at::kBFloat16).requires_grad_();
   const std::vector<Tensor> want = own_films(rounded), got = films.forward(rounded);
   ASSERT_EQ(got.size(), want.size());
@@ -99,7 +80,8 @@ TEST_P(FilmStackOnDevice, IsTheLayersOneByOne) {
 
 TEST_P(FilmStackOnDevice, FollowsTheParametersInBFloat16) {
   FilmStack films = stack();
-  renew(films, at::kBFloat16);
+  weights_.set_type(at::kBFloat16);
+  sync();
   const Tensor e = normals({5, 24}, 9).to(GetParam(), at::kBFloat16);
   const std::vector<Tensor> with_gradients = films.forward(e);
   EXPECT_TRUE(with_gradients[0].requires_grad());
@@ -108,7 +90,7 @@ TEST_P(FilmStackOnDevice, FollowsTheParametersInBFloat16) {
     for (const auto& layer : layers_) {
       for (Tensor& p : layer->parameters()) p.add_(change);
     }
-    renew(films, at::kBFloat16);
+    sync();
     const std::vector<Tensor> want = own_films(e), got = films.forward(e);
     for (std::size_t i = 0; i < got.size(); ++i) {
       EXPECT_EQ(got[i].scalar_type(), at::kFloat);

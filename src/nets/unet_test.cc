@@ -144,7 +144,7 @@ TEST_P(UnetOnDevice, GradientsAgreeWithGoldenValues) {
   }
 }
 
-// Fused kernels, copies of weights and four small convolutions for a growing one against float32;
+// Fused kernels, working weights and four small convolutions for a growing one against float32;
 // only on CUDA is bfloat16 a type to compute in.
 TEST_P(UnetOnDevice, InBFloat16IsTheSameFunctionWithItsGradients) {
   const at::ScalarType type = GetParam().is_cuda() ? at::kBFloat16 : at::kFloat;
@@ -157,10 +157,10 @@ TEST_P(UnetOnDevice, InBFloat16IsTheSameFunctionWithItsGradients) {
     const auto gradients = [&] {
       std::vector<Tensor> all = {net.forward(window, label)};
       all[0].square().mean().backward();
-      const std::vector<Tensor> params = net.parameters(), copies = net.copies();
+      const std::vector<Tensor> params = net.parameters(), working = net.weights().working();
       for (std::size_t i = 0; i < params.size(); ++i) {
         all.push_back(at::zeros_like(params[i]));
-        for (Tensor leaf : {params[i], copies[i]}) {
+        for (Tensor leaf : {params[i], working[i]}) {
           if (!leaf.defined() || !leaf.grad().defined()) continue;
           EXPECT_EQ(leaf.grad().scalar_type(), leaf.scalar_type());
           all.back() += leaf.grad();
@@ -179,7 +179,7 @@ TEST_P(UnetOnDevice, InBFloat16IsTheSameFunctionWithItsGradients) {
   }
 }
 
-TEST_P(UnetOnDevice, WhatIsPreparedForUseWithoutGradientsFollowsTheWeights) {
+TEST_P(UnetOnDevice, AllFormsOfTheWeightsFollowTheParameters) {
   for (const char* padding : {"zeros", "circular"}) {
     Unet net(config({24, 48}, padding, 32), {{3, 12, 20}, 3, 16});
     net.initialise(1);
@@ -194,7 +194,6 @@ TEST_P(UnetOnDevice, WhatIsPreparedForUseWithoutGradientsFollowsTheWeights) {
     EXPECT_TRUE(forward(false).equal(forward(true))) << padding;
     torch::NoGradGuard no_grad;
     for (Tensor& p : net.parameters()) p.dim() == 1 ? p.add_(0.25) : p.mul_(1.25);
-    net.renew_copies();
     const Tensor after = forward(false);
     EXPECT_TRUE(after.equal(forward(true))) << padding;
     net.set_compute_type(at::kFloat);
@@ -296,15 +295,17 @@ TEST(Unet, InitialActivationsKeepTheirScale) {
   }
 }
 
-TEST(UnetBlocks, CopiesHaveGradientsOfTheirOwn) {
-  Linear layer(3, 2, 1);
+TEST(UnetBlocks, WorkingWeightsHaveGradientsOfTheirOwn) {
+  Weights weights;
+  Linear layer(weights, 3, 2, 1);
   layer.initialise(1, 0);
-  layer.renew_copies(at::kBFloat16);
+  weights.set_masters(layer.parameters());
+  weights.set_type(at::kBFloat16);
   for (const auto& item : layer.named_parameters()) {
-    EXPECT_EQ(item.value().scalar_type(), at::kFloat) << item.key();  // copies are no parameters
+    EXPECT_EQ(item.value().scalar_type(), at::kFloat) << item.key();  // those are no parameters
   }
   ASSERT_EQ(layer.parameters().size(), 2u);
-  const Tensor weight = layer.weights()[0]->copy, bias = layer.weights()[1]->copy;
+  const Tensor weight = weights.working()[0], bias = weights.working()[1];
   const Tensor x = normals({4, 3}, 1), factors = normals({4, 2}, 2);
   const auto gradients_of = [&](at::ScalarType type) {
     (layer.forward(x.to(type)) * factors.to(type)).sum().backward();
@@ -320,12 +321,12 @@ TEST(UnetBlocks, CopiesHaveGradientsOfTheirOwn) {
   gradients_of(at::kFloat);
   EXPECT_LT(largest(layer.parameters()[0].grad() - factors.t().mm(x)), 1e-6);
   EXPECT_TRUE(weight.grad().equal(before));
-  // Renewed in place: whoever holds a copy sees it, and it stays a leaf.
+  // Brought up to date in place: whoever holds one sees it, and it stays a leaf.
   {
     torch::NoGradGuard no_grad;
     layer.parameters()[0].mul_(3);
   }
-  layer.renew_copies(at::kBFloat16);
+  weights.sync();
   EXPECT_TRUE(weight.equal(layer.parameters()[0].to(at::kBFloat16)));
   EXPECT_TRUE(weight.is_leaf() && weight.requires_grad());
 }
@@ -344,7 +345,8 @@ TEST(UnetBlocks, AGrowingConvolutionIsFourSmallOnes) {
 
 TEST(UnetBlocks, ABlockAddsABranchOfUnitScaleAndKeepsChannelsLast) {
   for (const std::string activation : {"gelu", "silu"}) {
-    Block block(32, 64, {activation, /*circular=*/true, /*label_width=*/16});
+    Weights weights;
+    Block block(weights, 32, 64, {activation, /*circular=*/true, /*label_width=*/16});
     std::uint64_t index = 0;
     for (const auto& child : block.children()) {
       dynamic_cast<Layer&>(*child).initialise(1, index++);

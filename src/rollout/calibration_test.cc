@@ -47,7 +47,7 @@ class Calibration : public testing::TestWithParam<at::Device> {
 };
 
 TEST_P(Calibration, IsOfTheFirstStatesOfSixteenTrajectories) {
-  const TransitionModel model = unet_model(GetParam());
+  TransitionModel model = unet_model(GetParam());
   const auto error = [&](std::int64_t member, std::int64_t step) {
     const TrajectoryReader initial = write_fields(member, step);
     return error_of([&] { calibrate_rollout(model, initial, {.seed = 3}); });
@@ -62,7 +62,7 @@ TEST_P(Calibration, IsOfTheFirstStatesOfSixteenTrajectories) {
 // What the whole ensemble follows from must not depend on the part of it that is computed.
 TEST_P(Calibration, DoesNotDependOnTheMembersAskedFor) {
   torch::NoGradGuard no_grad;
-  const TransitionModel model = unet_model(GetParam());
+  TransitionModel model = unet_model(GetParam());
   const TrajectoryReader initial = write_fields();
   const Tensor window = normals({2, 2, 2, 8, 8}, 2).to(GetParam());
   const Tensor label = normals({2, 3}, 3).to(GetParam());
@@ -93,7 +93,7 @@ TEST_P(Calibration, DoesNotDependOnTheMembersAskedFor) {
 TEST_P(Calibration, RefusesStatesThatDoNotFit) {
   ModelSpec spec = unet_model(GetParam()).spec();
   spec.state_shape = {2, 4, 4};
-  const TransitionModel other(spec);
+  TransitionModel other(spec);
   const TrajectoryReader initial = write_fields();
   EXPECT_NE(error_of([&] { calibrate_rollout(other, initial, {}); }).find(initial.path()),
             std::string::npos);

@@ -145,7 +145,7 @@ TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options
   return info;
 }
 
-void calibrate_rollout(const TransitionModel& model, const TrajectoryReader& initial,
+void calibrate_rollout(TransitionModel& model, const TrajectoryReader& initial,
                        const RolloutOptions& options) {
   const ModelSpec& spec = model.spec();
   check(spec, initial, options);

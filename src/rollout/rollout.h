@@ -44,7 +44,7 @@ TrajectoryInfo rollout_info(const ModelSpec& spec, const RolloutOptions& options
 // of each of the first 16 starts of `initial`, or as many as there are, in the model's precision.
 // Of `options` only the seed counts, so that members remain functions of what they were before.
 // Throws UserError if `initial` does not fit or the numbers are not finite.
-void calibrate_rollout(const TransitionModel& model, const TrajectoryReader& initial,
+void calibrate_rollout(TransitionModel& model, const TrajectoryReader& initial,
                        const RolloutOptions& options);
 
 // Runs the first members' block for a few steps, recorded and eagerly. Throws UserError if

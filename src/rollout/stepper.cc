@@ -36,6 +36,7 @@ void Stepper::load(std::int64_t first_member, const Tensor& window, std::int64_t
 
 void Stepper::advance() {
   const c10::InferenceMode inference;
+  model_.backbone().sync();
   graph_ ? graph_->run([this] { step(); }) : step();
   // Otherwise an interrupt would find minutes of work in the queue.
   if (++queued_ < kAhead) return;

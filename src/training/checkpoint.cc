@@ -63,7 +63,7 @@ void CheckpointFolder::remove_unfinished() {
 }
 
 void CheckpointFolder::save(std::int64_t step, const TransitionModel& model,
-                            const std::vector<Tensor>& ema, const TrainingState& state) {
+                            const TrainingState& state) {
   const fs::path final_path = folder_ / fmt::format("{}{:08}", kPrefix, step);
   if (fs::exists(final_path)) return;
   const fs::path partial = final_path.string() + kUnfinished;
@@ -71,7 +71,7 @@ void CheckpointFolder::save(std::int64_t step, const TransitionModel& model,
   fs::create_directories(partial, error);
   require(!error, "{}: cannot create folder: {}", partial.string(), error.message());
   try {
-    save_model(partial / "model.safetensors", model, ema);
+    save_model(partial / "model.safetensors", model);
     write_safetensors(partial / "state.safetensors",
                       {state.tensors, {{"counters", state.counters.dump()}}});
     sync_to_disk(partial);

@@ -32,8 +32,7 @@ class CheckpointFolder {
   // Removes all checkpoints, at once as far as anybody can see.
   void clear();
 
-  void save(std::int64_t step, const TransitionModel& model, const std::vector<Tensor>& ema,
-            const TrainingState& state);
+  void save(std::int64_t step, const TransitionModel& model, const TrainingState& state);
   // Path of the newest checkpoint, if any.
   std::optional<std::filesystem::path> newest() const;
   static TrainingState load(const std::filesystem::path& checkpoint);

@@ -28,14 +28,15 @@ TransitionModel make_model() {
 
 class Checkpoints : public testing::Test {
  protected:
-  void save(std::int64_t step) const {
-    std::vector<Tensor> ema;
-    for (const Tensor& p : model_.backbone().parameters()) {
-      ema.push_back(p.detach() + static_cast<double>(step));
+  void save(std::int64_t step) {
+    const torch::NoGradGuard no_grad;
+    Weights& weights = model_.backbone().weights();
+    for (std::size_t i = 0; i < weights.masters().size(); ++i) {
+      Tensor average = weights.keep_average()[i];
+      average.copy_(weights.masters()[i]).add_(static_cast<double>(step));
     }
     CheckpointFolder(run_).save(
-        step, model_, ema,
-        {{{"a", at::full({2}, static_cast<double>(step))}}, {{"iteration", step}}});
+        step, model_, {{{"a", at::full({2}, static_cast<double>(step))}}, {{"iteration", step}}});
   }
   std::set<std::string> names() const {
     std::set<std::string> found;
@@ -110,7 +111,7 @@ TEST_F(Checkpoints, AFailedSaveLeavesNothingNew) {
   save(1);
   // float16 has no place in the state file: writing it fails after the model has been written.
   EXPECT_ANY_THROW(CheckpointFolder(run_).save(
-      2, model_, {}, {{{"a", at::zeros({2}, at::kHalf)}}, nlohmann::json::object()}));
+      2, model_, {{{"a", at::zeros({2}, at::kHalf)}}, nlohmann::json::object()}));
   EXPECT_EQ(names(), (std::set<std::string>{"step-00000001"}));
 }
 

@@ -18,25 +18,23 @@ double schedule(std::int64_t step, std::int64_t warmup, double phase) {
   return rise * 0.5 * (1 + std::cos(std::numbers::pi * std::min(phase, 1.0)));
 }
 
-Optimizer::Optimizer(std::vector<Tensor> params, std::vector<Tensor> copies,
-                     const TrainConfig& config)
-    : config_(config) {
+Optimizer::Optimizer(Weights& weights, const TrainConfig& config)
+    : weights_(weights), config_(config) {
   torch::NoGradGuard no_grad;
-  for (const Tensor& p : params) {
+  state_.params = weights.masters();
+  state_.copies = weights.working();
+  state_.ema = weights.keep_average();
+  for (const Tensor& p : state_.params) {
     state_.first.push_back(at::zeros_like(p));
     state_.second.push_back(at::zeros_like(p));
-    state_.ema.push_back(p.detach().clone());
   }
-  const at::TensorOptions there(params.front().device());
+  const at::TensorOptions there(state_.params.front().device());
   numbers_ = at::zeros({sizeof(kernels::AdamWStep)}, there.dtype(at::kByte));
   norm_ = at::zeros({}, there.dtype(at::kDouble));
-  copies.resize(params.size());
-  state_.params = std::move(params);
-  state_.copies = std::move(copies);
-  renew_copies();
 }
 
 void Optimizer::prepare(double lr) {
+  weights_.begin_update();
   ++steps_;
   const double t = static_cast<double>(steps_);
   const double ema_decay = std::min(config_.ema, (1 + t) / (10 + t));
@@ -81,13 +79,6 @@ Tensor Optimizer::take_gradient(std::size_t i) {
   return from_copy.defined() ? own.add_(from_copy) : own;
 }
 
-void Optimizer::renew_copies() {
-  torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < state_.copies.size(); ++i) {
-    if (state_.copies[i].defined()) state_.copies[i].copy_(state_.params[i]);
-  }
-}
-
 std::vector<std::pair<const char*, std::vector<Tensor>*>> Optimizer::groups() {
   return {{"param", &state_.params},
           {"first", &state_.first},
@@ -116,7 +107,6 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state, std::int6
       (*tensors)[i].copy_(found->second);
     }
   }
-  renew_copies();
   steps_ = steps;
 }
 

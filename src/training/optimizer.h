@@ -11,30 +11,30 @@
 #include <vector>
 
 #include "kernels/ops.h"
+#include "nets/weights.h"
 #include "training/config.h"
 
 namespace slift {
 
 class Optimizer {
  public:
-  // `params` are updated in place; all on one device, float32, without gaps. `copies`, if not
-  // empty, are one for each parameter: bfloat16 with its shape and strides, kept equal to it, or
-  // undefined. The gradient of a parameter is the sum of its own .grad() and its copy's; one of
-  // them at least is defined when it is needed.
-  Optimizer(std::vector<Tensor> params, std::vector<Tensor> copies, const TrainConfig& config);
+  // Updates the masters of `weights` in place, with their working copies and their average; all on
+  // one device, float32, without gaps. The device and the compute type stay what they are now. The
+  // gradient of a master is the sum of its own .grad() and its working copy's; one of them at least
+  // is defined when it is needed. `weights` must outlive the optimiser.
+  Optimizer(Weights& weights, const TrainConfig& config);
 
   // Begins the next step, with rate `lr`. Does not wait for the device.
   void prepare(double lr);
   // Applies the step from the gradients, read in the type they have, and leaves them undefined.
   void update();
-  // Moves the gradients of copies into those of the parameters, in float32: whoever adds more to
-  // them calls it first, or the sum would be rounded.
+  // Moves the gradients of working copies into those of the masters, in float32: whoever adds more
+  // to them calls it first, or the sum would be rounded.
   void gather_gradients();
 
   // Of the last update, before clipping; 0 if there was none. Waits for the device.
   double gradient_norm() const { return norm_.item<double>(); }
 
-  const std::vector<Tensor>& ema() const { return state_.ema; }
   std::int64_t steps() const { return steps_; }
 
   // All state under stable names ("param.0", "first.0", ...), for checkpoints.
@@ -45,10 +45,9 @@ class Optimizer {
  private:
   // The gradient of parameter i, which is left undefined.
   Tensor take_gradient(std::size_t i);
-  // Makes the copies equal to the parameters again.
-  void renew_copies();
   std::vector<std::pair<const char*, std::vector<Tensor>*>> groups();
 
+  Weights& weights_;
   TrainConfig config_;
   ops::AdamWState state_;
   Tensor numbers_;  // of the step, as ops::adamw() wants them

@@ -32,6 +32,7 @@ class Optimizers : public testing::TestWithParam<at::Device> {
     for (const double start : {1.0, -2.0}) {
       params_.push_back(at::full({3}, start).to(GetParam()).requires_grad_());
     }
+    weights_.set_masters(params_);
   }
 
   // The gradients of step t = 1, 2, ...; their norm alternates around the clipping bound.
@@ -52,10 +53,11 @@ class Optimizers : public testing::TestWithParam<at::Device> {
 
   TrainConfig config_;
   std::vector<Tensor> params_;
+  Weights weights_;
 };
 
 TEST_P(Optimizers, StepIsClippedAdamWWithRampedEma) {
-  Optimizer optimizer(params_, {}, config_);
+  Optimizer optimizer(weights_, config_);
   std::vector<Tensor> p, m, v, ema;
   for (const Tensor& param : params_) {
     p.push_back(param.detach().cpu().to(at::kDouble));
@@ -84,7 +86,7 @@ TEST_P(Optimizers, StepIsClippedAdamWWithRampedEma) {
         return (a.detach().cpu().to(at::kDouble) - b).abs().max().item<double>() < 3e-6;
       };
       EXPECT_TRUE(close(params_[i], p[i])) << "step " << t;
-      EXPECT_TRUE(close(optimizer.ema()[i], ema[i])) << "step " << t;
+      EXPECT_TRUE(close(weights_.best()[i], ema[i])) << "step " << t;
       EXPECT_FALSE(params_[i].grad().defined());
     }
   }
@@ -94,7 +96,7 @@ TEST_P(Optimizers, ZeroClipDoesNotClip) {
   config_.clip = 0;
   config_.eps = 1;  // makes the step depend on the gradient's size
   config_.weight_decay = 0;
-  Optimizer optimizer(params_, {}, config_);
+  Optimizer optimizer(weights_, config_);
   step(optimizer, 2);
   const Tensor g = gradient(0, 2);
   const Tensor expected = 1 - config_.lr * g / (g.abs() + 1);
@@ -103,7 +105,7 @@ TEST_P(Optimizers, ZeroClipDoesNotClip) {
 }
 
 TEST_P(Optimizers, StateContinuesBitForBit) {
-  Optimizer through(params_, {}, config_);
+  Optimizer through(weights_, config_);
   for (int t = 1; t <= 3; ++t) step(through, t);
   std::map<std::string, Tensor> saved;
   for (const auto& [name, tensor] : through.state()) saved[name] = tensor.detach().cpu().clone();
@@ -112,7 +114,9 @@ TEST_P(Optimizers, StateContinuesBitForBit) {
   const std::map<std::string, Tensor> expected = through.state();
 
   for (Tensor& p : params_) p = at::zeros({3}).to(GetParam()).requires_grad_();
-  Optimizer resumed(params_, {}, config_);
+  Weights fresh;
+  fresh.set_masters(params_);
+  Optimizer resumed(fresh, config_);
   resumed.load_state(saved, 3, "state");
   EXPECT_EQ(resumed.steps(), 3);
   for (int t = 4; t <= 6; ++t) step(resumed, t);
@@ -121,52 +125,60 @@ TEST_P(Optimizers, StateContinuesBitForBit) {
   }
 }
 
-// Through everything that changes the parameters.
-TEST_P(Optimizers, CopiesStayEqualToTheParameters) {
-  const Tensor copy = at::zeros({3}, params_[1].options().dtype(at::kBFloat16));
-  const auto is_current = [&] { return at::equal(copy, params_[1].detach().to(at::kBFloat16)); };
-  Optimizer optimizer(params_, {Tensor(), copy}, config_);
+// Through everything that changes the masters.
+TEST_P(Optimizers, WorkingWeightsStayEqualToTheMasters) {
+  weights_.add_working(params_[1]);
+  weights_.set_type(at::kBFloat16);
+  Optimizer optimizer(weights_, config_);
+  const Tensor working = weights_.working()[1];
+  EXPECT_FALSE(weights_.working()[0].defined());
+  const auto is_current = [&] { return at::equal(working, params_[1].detach().to(at::kBFloat16)); };
   EXPECT_TRUE(is_current());
   std::map<std::string, Tensor> start;
   for (const auto& [name, tensor] : optimizer.state()) start[name] = tensor.detach().clone();
-  EXPECT_EQ(start.size(), 8u);  // copies are not state
+  EXPECT_EQ(start.size(), 8u);  // working weights are not state
   step(optimizer, 1);
   EXPECT_TRUE(is_current());
-  EXPECT_FALSE(at::equal(copy, start.at("param.1").to(at::kBFloat16)));
+  EXPECT_FALSE(at::equal(working, start.at("param.1").to(at::kBFloat16)));
   optimizer.load_state(start, 0, "state");
-  EXPECT_TRUE(at::equal(copy, start.at("param.1").to(at::kBFloat16)));
+  optimizer.prepare(config_.lr);  // what a recorded step is replayed after
+  EXPECT_TRUE(at::equal(working, start.at("param.1").to(at::kBFloat16)));
 }
 
-// The same numbers as gradients of parameters, of their copies, and partly of both.
-TEST_P(Optimizers, GradientsOfCopiesCountAsThoseOfTheParameters) {
-  enum class Place { kParameter, kCopy, kBoth, kGathered };
+// The same numbers as gradients of masters, of working weights, and partly of both.
+TEST_P(Optimizers, GradientsOfWorkingWeightsCountAsThoseOfTheMasters) {
+  enum class Place { kMaster, kWorking, kBoth, kGathered };
   const at::TensorOptions there(GetParam());
   // Halves of a gradient of 7 bits are exact, so that all places hold the same sum.
   const auto gradient_of = [&](std::size_t i, int t) {
     return ((gradient(i, t) * 64).round() / 64).to(there.dtype(at::kFloat));
   };
   const auto run = [&](Place place) {
-    std::vector<Tensor> params, copies;
+    Weights weights;
+    std::vector<Tensor> params;
     for (const Tensor& p : params_) {
       params.push_back(p.detach().clone().requires_grad_());
-      copies.push_back(p.detach().to(at::kBFloat16).requires_grad_());
+      weights.add_working(params.back());
     }
-    Optimizer optimizer(params, copies, config_);
+    weights.set_masters(params);
+    weights.set_type(at::kBFloat16);
+    Optimizer optimizer(weights, config_);
+    std::vector<Tensor> working = weights.working();
     for (int t = 1; t <= 4; ++t) {
       for (std::size_t i = 0; i < params.size(); ++i) {
         const Tensor g = gradient_of(i, t);
-        if (place == Place::kParameter) {
+        if (place == Place::kMaster) {
           params[i].mutable_grad() = g;
         } else {
           const bool both = place == Place::kBoth;
           if (both) params[i].mutable_grad() = 0.5 * g;
-          copies[i].mutable_grad() = ((both ? 0.5 : 1.0) * g).to(at::kBFloat16);
+          working[i].mutable_grad() = ((both ? 0.5 : 1.0) * g).to(at::kBFloat16);
         }
       }
       if (place == Place::kGathered) {
         optimizer.gather_gradients();
         for (std::size_t i = 0; i < params.size(); ++i) {
-          EXPECT_FALSE(copies[i].grad().defined());
+          EXPECT_FALSE(working[i].grad().defined());
           EXPECT_EQ(params[i].grad().scalar_type(), at::kFloat);
           EXPECT_TRUE(params[i].grad().equal(gradient_of(i, t)));
         }
@@ -175,15 +187,15 @@ TEST_P(Optimizers, GradientsOfCopiesCountAsThoseOfTheParameters) {
       optimizer.update();
       for (std::size_t i = 0; i < params.size(); ++i) {
         EXPECT_FALSE(params[i].grad().defined());
-        EXPECT_FALSE(copies[i].grad().defined());
+        EXPECT_FALSE(working[i].grad().defined());
       }
     }
     std::map<std::string, Tensor> state = optimizer.state();
     state["norm"] = at::scalar_tensor(optimizer.gradient_norm(), at::kDouble);
     return state;
   };
-  const std::map<std::string, Tensor> expected = run(Place::kParameter);
-  for (const Place place : {Place::kCopy, Place::kBoth, Place::kGathered}) {
+  const std::map<std::string, Tensor> expected = run(Place::kMaster);
+  for (const Place place : {Place::kWorking, Place::kBoth, Place::kGathered}) {
     for (const auto& [name, tensor] : run(place)) {
       EXPECT_TRUE(at::equal(tensor, expected.at(name))) << name << " " << static_cast<int>(place);
     }
@@ -193,10 +205,14 @@ TEST_P(Optimizers, GradientsOfCopiesCountAsThoseOfTheParameters) {
 // As a sum of bfloat16 numbers it would lose the small ones.
 TEST_P(Optimizers, GatheredGradientsAddUpInFloat32) {
   Tensor param = at::zeros({2}, at::TensorOptions(GetParam())).requires_grad_();
-  Tensor copy = param.detach().to(at::kBFloat16).requires_grad_();
-  Optimizer optimizer({param}, {copy}, config_);
+  Weights weights;
+  weights.add_working(param);
+  weights.set_masters({param});
+  weights.set_type(at::kBFloat16);
+  Optimizer optimizer(weights, config_);
+  Tensor working = weights.working()[0];
   for (const double g : {256.0, 1.0, 1.0}) {
-    copy.mutable_grad() = at::full_like(copy.detach(), g);
+    working.mutable_grad() = at::full_like(working.detach(), g);
     optimizer.gather_gradients();
   }
   EXPECT_TRUE(param.grad().equal(at::full_like(param.detach(), 258)));
@@ -212,7 +228,9 @@ TEST_P(Optimizers, GradientsMayHaveAnotherLayout) {
   std::vector<Tensor> results;
   for (const auto format : {at::MemoryFormat::Contiguous, at::MemoryFormat::ChannelsLast}) {
     Tensor param = start.to(GetParam()).clone(format).requires_grad_();
-    Optimizer optimizer({param}, {}, config_);
+    Weights weights;
+    weights.set_masters({param});
+    Optimizer optimizer(weights, config_);
     param.mutable_grad() = grad;
     optimizer.prepare(config_.lr);
     optimizer.update();
@@ -224,7 +242,7 @@ TEST_P(Optimizers, GradientsMayHaveAnotherLayout) {
 }
 
 TEST_P(Optimizers, StatesThatDoNotFitAreRefused) {
-  Optimizer optimizer(params_, {}, config_);
+  Optimizer optimizer(weights_, config_);
   const std::map<std::string, Tensor> good = optimizer.state();
   const auto refused = [&](const std::map<std::string, Tensor>& state) {
     try {

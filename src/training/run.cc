@@ -131,7 +131,7 @@ class Run {
     result.gauge = trainer_.gauge();
     save();
     result.model = options_.run / "model.safetensors";
-    if (ranks_.leads()) save_model(result.model, trainer_.model(), trainer_.optimizer().ema());
+    if (ranks_.leads()) save_model(result.model, trainer_.model());
     result.iterations = trainer_.iteration();
     result.loss = last_loss_;
     result.seconds = watch_->seconds();
@@ -265,7 +265,7 @@ class Run {
       }
     }
     log_->sync();  // before the checkpoint that counts its bytes
-    checkpoints_.save(trainer_.iteration(), trainer_.model(), trainer_.optimizer().ema(), state);
+    checkpoints_.save(trainer_.iteration(), trainer_.model(), state);
   }
 
   TrainConfig config_;

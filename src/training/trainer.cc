@@ -65,8 +65,7 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
   model_ = std::make_unique<TransitionModel>(build_model(config, reader_, members));
   model_->to(device_);
   model_->set_precision(config.precision);
-  optimizer_ = std::make_unique<Optimizer>(model_->backbone().parameters(),
-                                           model_->backbone().copies(), config);
+  optimizer_ = std::make_unique<Optimizer>(model_->backbone().weights(), config);
   labels_ = {seed, config.label_dimension, parse_label_kind(config.label_kind)};
   probe_ = feed_->get(0, probe_rows(config, reader_.info()));
 }
@@ -107,7 +106,7 @@ void Trainer::compute_loss_and_gradients() {
   for (std::int64_t part = 0; part < parts; ++part) {
     Tensor loss;
     if (device_.is_cpu()) {
-      loss = backward_in_shards(model_->backbone().parameters(), rows,
+      loss = backward_in_shards(model_->backbone().weights().masters(), rows,
                                 rows_of_shard(rows, reader_.info().state_shape),
                                 [&](std::int64_t first, std::int64_t count) {
                                   return shares(loss_of(part * rows + first, count));
@@ -130,7 +129,7 @@ void Trainer::exchange(bool& stop) {
       at::tensor({static_cast<float>(leads_with), stop ? 1.0f : 0.0f}).to(device_);
   optimizer_->gather_gradients();
   std::vector<Tensor> shared = {last_loss_, signals};
-  for (const Tensor& p : model_->backbone().parameters()) shared.push_back(p.grad());
+  for (const Tensor& p : model_->backbone().weights().masters()) shared.push_back(p.grad());
   ranks_.average(shared);
   const Tensor heard = signals.to(at::kCPU);
   phase_ = heard[0].item<double>();
@@ -142,31 +141,10 @@ void Trainer::prepare_update() {
   optimizer_->prepare(rate_);
 }
 
-GaugeReading Trainer::gauge() {
-  model_->backbone().renew_copies();
-  return read_gauge(*model_, probe_, labels_);
-}
+GaugeReading Trainer::gauge() { return read_gauge(*model_, probe_, labels_); }
 
 void Trainer::with_averaged_weights(const std::function<void(const TransitionModel&)>& use) {
-  torch::NoGradGuard no_grad;
-  const std::vector<Tensor> params = model_->backbone().parameters();
-  std::vector<Tensor> own;
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    own.push_back(params[i].clone());
-    params[i].copy_(optimizer_->ema()[i]);
-  }
-  model_->backbone().renew_copies();
-  const auto restore = [&] {
-    for (std::size_t i = 0; i < params.size(); ++i) params[i].copy_(own[i]);
-    model_->backbone().renew_copies();
-  };
-  try {
-    use(*model_);
-  } catch (...) {
-    restore();
-    throw;
-  }
-  restore();
+  model_->backbone().weights().with_average([&] { use(*model_); });
 }
 
 }  // namespace slift
