@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   config.path = data.string();
   config.net.width = std::atoll(argv[1]);
   config.net.layers = std::atoll(argv[2]);
-  config.label_dimension = std::atoll(argv[3]);
+  config.method.lifting.dimension = std::atoll(argv[3]);
   config.batch = std::atoll(argv[4]);
   config.iterations = 1 << 20;
   const std::int64_t timed = std::atoll(argv[5]);

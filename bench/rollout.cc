@@ -28,7 +28,7 @@ TransitionModel random_unet() {
   spec.net.widths = {32, 64, 128};
   spec.net.padding = "circular";
   spec.state_shape = {1, 32, 32};
-  spec.label_dimension = 64;
+  spec.method.lifting.dimension = 64;
   spec.normaliser = {{0}, {1}, {0.01f}};
   TransitionModel model(spec);
   model.backbone().initialise(1);

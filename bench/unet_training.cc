@@ -30,7 +30,7 @@ void simulate_waves(const std::filesystem::path& path) {
 TrainConfig wave_small(const std::filesystem::path& data, std::int64_t batch) {
   TrainConfig config;
   config.path = data.string();
-  config.label_dimension = 64;
+  config.method.lifting.dimension = 64;
   config.net.kind = "unet";
   config.net.window = 3;
   config.net.widths = {32, 64, 128};

@@ -2,7 +2,7 @@
 
 #include "benchmarks/flops.h"
 #include "benchmarks/measure.h"
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 #include "rollout/stepper.h"
 #include "tensor/runtime.h"
 
@@ -30,7 +30,7 @@ TransitionModel random_model(const BenchNet& net, const at::Device& device,
   ModelSpec spec;
   spec.net = net.config();
   spec.state_shape = net.state_shape();
-  spec.label_dimension = net.label_dimension;
+  spec.method.lifting.dimension = net.label_dimension;
   // Steps are small beside the states: an untrained model stays bounded.
   const auto channels = static_cast<std::size_t>(net.channels);
   spec.normaliser = {std::vector<float>(channels, 0), std::vector<float>(channels, 1),

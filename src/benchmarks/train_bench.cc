@@ -95,7 +95,7 @@ TrainConfig train_config(const BenchNet& net, const std::filesystem::path& data,
   TrainConfig config;
   config.path = data.string();
   config.memory_mb = std::int64_t{1} << 20;
-  config.label_dimension = net.label_dimension;
+  config.method.lifting.dimension = net.label_dimension;
   config.net = net.config();
   config.batch = net.batch;
   config.precision = precision;

@@ -9,9 +9,9 @@
 #include "cli/score_table.h"
 #include "core/atomic_file.h"
 #include "core/errors.h"
+#include "methods/transition_model.h"
 #include "metrics/evaluation.h"
 #include "metrics/nearest.h"
-#include "nets/transition_model.h"
 
 namespace slift::cli {
 

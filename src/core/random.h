@@ -22,6 +22,7 @@ enum class Purpose : std::uint8_t {
   kDirections = 7,
   kBootstrap = 8,
   kRankTies = 9,
+  kTrainingNoise = 10,
 };
 
 // One stream of components. `index` below 2^56.

@@ -19,9 +19,10 @@
 namespace slift {
 
 struct BackboneShape {
-  std::vector<std::int64_t> state;  // {n} or {C, H, W}
-  std::int64_t window = 1;
-  std::int64_t label_dimension = 0;
+  std::vector<std::int64_t> state;   // {n} or {C, H, W}
+  std::int64_t window = 1;           // states that come in
+  std::int64_t label_dimension = 0;  // components of the label, or of what else is embedded
+  std::int64_t outputs = 1;          // states that come out
 };
 
 // Of the data, float32, [channels, 1...] each: they broadcast over a state. The network sees
@@ -38,11 +39,12 @@ class Backbone : public torch::nn::Module {
  public:
   explicit Backbone(BackboneShape shape) : shape_(std::move(shape)) {}
 
-  // window [B, m, state...], label [B, d] -> [B, state...]; float32 on one device.
+  // window [B, m, state...], label [B, d] -> [B, outputs n] or [B, outputs C, H, W], one state
+  // after the other; float32 on one device.
   Tensor forward(const Tensor& window, const Tensor& label) const;
   // Moves `window` [B, m, state...], float32 and row-major, in the data's units, on by one state:
   // in place, without gradients. The new state has the bits that forward() between the scales
-  // gives.
+  // gives. For a net of one output.
   void advance(const Tensor& window, const Tensor& label, const Scales& scales) const;
   const BackboneShape& shape() const { return shape_; }
 

@@ -10,7 +10,6 @@
 
 #include "core/testing.h"
 #include "nets/testing.h"
-#include "nets/transition_model.h"
 
 namespace slift {
 namespace {
@@ -138,22 +137,6 @@ TEST_P(EveryBackbone, WrongShapesAreABugOfTheCaller) {
   EXPECT_THROW(net->forward(window, at::zeros({5, kLabel + 1})), c10::Error);
   EXPECT_THROW(net->forward(window, at::zeros({4, kLabel})), c10::Error);
   EXPECT_THROW(net->forward(window, at::zeros({kLabel})), c10::Error);
-}
-
-TEST_P(EveryBackbone, ModelFilesHoldIt) {
-  ModelSpec spec;
-  spec.net = config_;
-  spec.state_shape = entry_.quick_state;
-  spec.label_dimension = kLabel;
-  const std::vector<float> ones(static_cast<std::size_t>(entry_.quick_state[0]), 1.0f);
-  spec.normaliser = {ones, ones, ones};
-  TransitionModel model(spec);
-  model.backbone().initialise(1);
-  TestFolder folder;
-  save_model(folder / "model.safetensors", model);
-  const TransitionModel back = load_model(folder / "model.safetensors");
-  const Tensor window = normals(with_state({2, kWindow}), 0), label = normals({2, kLabel}, 1);
-  EXPECT_TRUE(at::equal(back.forward(window, label), model.forward(window, label)));
 }
 
 TEST_P(EveryBackbone, KeysOfOtherFamiliesAreRefused) {

@@ -13,7 +13,7 @@ Mlp::Mlp(const NetConfig& config, const BackboneShape& shape)
   require(shape.state.size() == 1, "net.kind = mlp goes with vector states, the data have fields");
   std::int64_t inputs = shape.window * shape.state[0] + shape.label_dimension;
   for (std::int64_t i = 0; i <= config.layers; ++i) {
-    const std::int64_t outputs = i < config.layers ? config.width : shape.state[0];
+    const std::int64_t outputs = i < config.layers ? config.width : shape.outputs * shape.state[0];
     weights_.push_back(
         register_parameter("weight" + std::to_string(i), at::zeros({outputs, inputs})));
     biases_.push_back(register_parameter("bias" + std::to_string(i), at::zeros({outputs})));

@@ -126,6 +126,7 @@ Tensor Backbone::forward(const Tensor& window, const Tensor& label) const {
 
 void Backbone::advance(const Tensor& window, const Tensor& label, const Scales& scales) const {
   check_shapes(window, label);
+  TORCH_CHECK(shape_.outputs == 1, "backbone: advance() needs one output");
   sync();
   advance_impl(window, label, scales);
 }

@@ -68,7 +68,7 @@ Unet::Unet(const NetConfig& config, const BackboneShape& shape)
     film_stack_.emplace(weights(), films);
   }
   head_norm_ = register_module("head_norm", std::make_shared<NormActivation>(widths[0], style));
-  head_ = convolution("head", {widths[0], channels, 0.1 * gain});
+  head_ = convolution("head", {widths[0], shape.outputs * channels, 0.1 * gain});
 }
 
 std::shared_ptr<Block> Unet::add_block(const std::string& name, std::int64_t inputs,

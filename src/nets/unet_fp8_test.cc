@@ -6,7 +6,6 @@
 
 #include "core/testing.h"
 #include "nets/testing.h"
-#include "nets/transition_model.h"
 #include "nets/unet.h"
 #include "tensor/test_devices.h"
 
@@ -147,28 +146,6 @@ TEST(Fp8Precision, NeedsConvolutionsWideEnoughAndACalibration) {
   Unet unet(fp8_config({16}), {{1, 8, 8}, 1, 0});
   EXPECT_EQ(error_of([&] { unet.require_fp8(); }), "");
   EXPECT_EQ(error_of([&] { unet.use_fp8(true); }), kNotCalibrated);
-}
-
-TEST(Fp8Precision, IsForGpus) {
-  ModelSpec spec;
-  spec.net = fp8_config({16});
-  spec.state_shape = {1, 8, 8};
-  spec.normaliser = {{0}, {1}, {1}};
-  TransitionModel model(spec);
-  const std::string error = "precision fp8 needs --device cuda";
-  EXPECT_EQ(error_of([&] { model.check_precision("fp8"); }), error);
-  EXPECT_EQ(error_of([&] { model.set_precision("fp8"); }), error);
-  EXPECT_EQ(model.precision(), "fp32");
-  EXPECT_EQ(error_of([&] { model.check_precision("fp16"); }),
-            "precision must be fp32, tf32, bf16 or fp8, got fp16");
-#ifdef SLIFT_WITH_CUDA
-  if (!torch::cuda::is_available()) return;
-  model.backbone().initialise(1);
-  model.to(at::Device(at::kCUDA, 0));
-  EXPECT_EQ(error_of([&] { model.check_precision("fp8"); }), "");
-  EXPECT_EQ(error_of([&] { model.set_precision("fp8"); }), kNotCalibrated);
-  EXPECT_EQ(model.precision(), "fp32");
-#endif
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TransitionModel unet_model(const at::Device& device) {
   spec.net.widths = {16};
   spec.net.label_width = 16;
   spec.state_shape = {2, 8, 8};
-  spec.label_dimension = 3;
+  spec.method.lifting.dimension = 3;
   spec.normaliser = {{0, 0}, {1, 1}, {0.1f, 0.1f}};
   TransitionModel model(spec);
   model.backbone().initialise(1);

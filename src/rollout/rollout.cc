@@ -49,8 +49,8 @@ std::uint64_t digest(const TransitionModel& model) {
   std::uint64_t hash = 0xcbf29ce484222325u;
   const auto add = [&hash](std::uint32_t word) { hash = (hash ^ word) * 0x100000001b3u; };
   for (const char c : model.spec().to_json().dump()) add(static_cast<unsigned char>(c));
-  for (const Tensor& parameter : model.backbone().parameters()) {
-    const Tensor host = parameter.detach().to(at::kCPU).contiguous();
+  for (const auto& [name, tensor] : model.tensors()) {
+    const Tensor host = tensor.detach().to(at::kCPU).contiguous();
     for (const float x : std::span(host.data_ptr<float>(), static_cast<std::size_t>(host.numel())))
       add(std::bit_cast<std::uint32_t>(x));
   }

@@ -10,7 +10,7 @@
 
 #include "data/state_map.h"
 #include "data/trajectories.h"
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 #include "rollout/step_check.h"
 
 namespace slift {

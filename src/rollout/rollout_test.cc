@@ -12,7 +12,8 @@
 #include "core/progress.h"
 #include "core/random.h"
 #include "core/testing.h"
-#include "lifting/testing.h"
+#include "methods/labels.h"
+#include "methods/testing.h"
 #include "tensor/runtime.h"
 
 namespace slift {
@@ -26,7 +27,7 @@ ModelSpec make_spec(std::int64_t state, std::int64_t window, std::int64_t label,
   spec.net.window = window;
   spec.net.output = output;
   spec.state_shape = {state};
-  spec.label_dimension = label;
+  spec.method.lifting.dimension = label;
   const auto n = static_cast<std::size_t>(state);
   spec.normaliser = {std::vector<float>(n, 0.0f), std::vector<float>(n, 1.0f),
                      std::vector<float>(n, 1.0f)};
@@ -176,7 +177,7 @@ TEST_F(Rollout, UsesTheLabelOfMemberAndStep) {
 
 TEST_F(Rollout, SphereLabelsAreUsedWhereTheModelSaysSo) {
   ModelSpec spec = make_spec(2, 1, 2, "direct");
-  spec.label_kind = "sphere";
+  spec.method.lifting.kind = "sphere";
   const Tensor weight = at::cat({at::zeros({2, 2}), at::eye(2)}, 1);
   const TransitionModel model = linear_model(spec, weight);
   const TrajectoryReader initial = write_initial({0, 0}, 2);

@@ -41,7 +41,7 @@ StepCheck check_step(const TransitionModel& model, Stepper& recorded, Stepper& e
     stepper.load(first_member, window, time);
     for (std::int64_t i = 0; i < kCheckedSteps; ++i) {
       stepper.advance();
-      labels.push_back(stepper.label().clone());
+      labels.push_back(stepper.numbers().clone());
       states.push_back(stepper.state().clone());
     }
     return StepRun{at::stack(labels), at::stack(states)};

@@ -13,8 +13,7 @@
 namespace slift {
 
 Stepper::Stepper(const TransitionModel& model, std::uint64_t seed, std::int64_t rows, bool graph)
-    : model_(model),
-      labels_{seed, model.spec().label_dimension, parse_label_kind(model.spec().label_kind)} {
+    : model_(model), seed_(seed) {
   if (graph) graph_.emplace(model.device());
   const c10::InferenceMode inference;
   const at::TensorOptions floats = at::TensorOptions(at::kFloat).device(model.device());
@@ -22,7 +21,7 @@ Stepper::Stepper(const TransitionModel& model, std::uint64_t seed, std::int64_t 
   shape.insert(shape.end(), model.spec().state_shape.begin(), model.spec().state_shape.end());
   members_ = at::arange(rows, floats.dtype(at::kLong));
   time_ = at::zeros({1}, floats.dtype(at::kLong));
-  label_ = at::zeros({rows, labels_.dimension}, floats);
+  numbers_ = at::zeros({rows, model.method().numbers()}, floats);
   window_ = at::zeros(shape, floats);
 }
 
@@ -36,7 +35,7 @@ void Stepper::load(std::int64_t first_member, const Tensor& window, std::int64_t
 
 void Stepper::advance() {
   const c10::InferenceMode inference;
-  model_.backbone().sync();
+  model_.sync();
   graph_ ? graph_->run([this] { step(); }) : step();
   // Otherwise an interrupt would find minutes of work in the queue.
   if (++queued_ < kAhead) return;
@@ -46,9 +45,9 @@ void Stepper::advance() {
 }
 
 void Stepper::step() {
-  labels_.draw_for_members(members_, time_, label_);
+  model_.method().draw(seed_, members_, time_, numbers_);
   const Beside next(model_.device(), [this] { time_.add_(1); });
-  model_.advance(window_, label_);
+  model_.advance(window_, numbers_);
 }
 
 Tensor padded_window(const Tensor& states, std::int64_t length) {

@@ -1,4 +1,5 @@
-// The step of a rollout: labels for (member, time), one network evaluation, the window moved on.
+// The step of a rollout: random numbers for (member, time), the method's sample of the next state,
+// the window moved on.
 //
 // A stepper holds the fixed buffers of one block of rows on the model's device. On a GPU the step
 // is recorded as one CUDA graph (tensor/step_graph.h) that reads members and time from these
@@ -10,7 +11,7 @@
 #include <functional>
 #include <optional>
 
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 #include "tensor/step_graph.h"
 
 namespace slift {
@@ -30,8 +31,8 @@ class Stepper {
   void advance();
 
   // Views of the buffers; the next call overwrites them.
-  const Tensor& window() const { return window_; }  // [rows, m, state...], oldest first
-  const Tensor& label() const { return label_; }    // [rows, d], of the last step
+  const Tensor& window() const { return window_; }    // [rows, m, state...], oldest first
+  const Tensor& numbers() const { return numbers_; }  // [rows, n], of the last step
   // The state `age` steps before the newest, 0 <= age < m: [rows, state...].
   Tensor state(std::int64_t age = 0) const { return window_.select(1, -1 - age); }
   std::int64_t rows() const { return window_.size(0); }
@@ -42,10 +43,10 @@ class Stepper {
   void step();
 
   const TransitionModel& model_;
-  LabelSource labels_;
+  std::uint64_t seed_;
   Tensor members_;  // [rows] int64
   Tensor time_;     // [1] int64, of the newest state
-  Tensor label_, window_;
+  Tensor numbers_, window_;
   std::optional<StepGraph> graph_;
   int queued_ = 0;                 // steps since ...
   std::function<void()> reached_;  // ... the one this waits for; empty if none

@@ -8,7 +8,8 @@
 #include <atomic>
 #include <cmath>
 
-#include "lifting/testing.h"
+#include "methods/labels.h"
+#include "methods/testing.h"
 #include "nets/testing.h"
 #include "rollout/chunk.h"
 #include "rollout/step_check.h"
@@ -27,7 +28,7 @@ ModelSpec random_net_spec() {
   spec.net.width = 32;
   spec.net.layers = 2;
   spec.state_shape = {2};
-  spec.label_dimension = 5;
+  spec.method.lifting.dimension = 5;
   spec.normaliser = {{0.1f, 0.2f}, {1.5f, 0.5f}, {0.3f, 0.1f}};
   return spec;
 }
@@ -49,7 +50,7 @@ std::vector<TransitionModel> random_nets(const at::Device& device) {
   fields.net.widths = {8, 16};
   fields.net.label_width = 16;
   fields.state_shape = {2, 4, 8};
-  fields.label_kind = "sphere";
+  fields.method.lifting.kind = "sphere";
   ModelSpec periodic = fields;
   periodic.net.padding = "circular";
   periodic.net.output = "direct";
@@ -69,7 +70,8 @@ std::vector<std::int64_t> with_state(std::vector<std::int64_t> shape,
 
 Tensor label_of(const TransitionModel& model, const Tensor& member, std::int64_t step) {
   const ModelSpec& spec = model.spec();
-  const LabelSource source{kLabelSeed, spec.label_dimension, parse_label_kind(spec.label_kind)};
+  const LabelSource source{kLabelSeed, spec.method.lifting.dimension,
+                           parse_label_kind(spec.method.lifting.kind)};
   return source.for_members(member, at_step(step));
 }
 
@@ -119,7 +121,7 @@ TEST_P(StepperTest, RecordedStepsAreTheEagerOnesBitForBit) {
       for (std::int64_t i = 0; i < kSteps; ++i) {
         recorded.advance();
         eager.advance();
-        const Tensor after = recorded.window().clone().cpu(), label = recorded.label().cpu();
+        const Tensor after = recorded.window().clone().cpu(), label = recorded.numbers().cpu();
         ASSERT_TRUE(at::equal(label, label_of(model, member, kTime + i))) << "step " << i;
         ASSERT_TRUE(at::equal(after, eager.window().cpu())) << "step " << i;
         // The window moved on by one state, the model's.
@@ -182,8 +184,8 @@ TEST_P(StepperTest, PassesItsCheck) {
     EXPECT_EQ(check.recorded, GetParam().is_cuda());
     // Both began at the window given, and ended ten steps later.
     const Tensor label = label_of(model, at::arange(7, 12, at::kLong), 2 + 10 - 1);
-    EXPECT_TRUE(at::equal(recorded.label().cpu(), label));
-    EXPECT_TRUE(at::equal(eager.label().cpu(), label));
+    EXPECT_TRUE(at::equal(recorded.numbers().cpu(), label));
+    EXPECT_TRUE(at::equal(eager.numbers().cpu(), label));
   }
 }
 

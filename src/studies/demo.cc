@@ -64,7 +64,7 @@ DemoResult run_demo(const fs::path& folder, const std::string& device) {
   TrainConfig config = demo_config(train_data, device);
   result.lifted = train_and_evaluate(folder / "lifted", config, initial, truth, &result.floor);
   spdlog::info("the same network without labels, the deterministic baseline");
-  config.label_dimension = 0;
+  config.method.lifting.dimension = 0;
   result.deterministic =
       train_and_evaluate(folder / "deterministic", config, initial, truth, &result.floor);
   result.report = folder / "report.html";

@@ -4,7 +4,7 @@
 
 #include "core/atomic_file.h"
 #include "core/errors.h"
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 #include "tensor/safetensors.h"
 
 namespace slift {

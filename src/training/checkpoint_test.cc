@@ -7,7 +7,7 @@
 #include "core/atomic_file.h"
 #include "core/errors.h"
 #include "core/testing.h"
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 #include "tensor/safetensors.h"
 
 namespace slift {

@@ -1,6 +1,6 @@
 #include "training/config.h"
 
-#include "training/loss.h"
+#include "methods/loss.h"
 
 namespace slift {
 
@@ -18,12 +18,7 @@ ConfigSchema TrainConfig::schema() {
   s.field("device_mb", &device_mb, Effect::kSpeed,
           "data up to this size (and memory_mb) are kept on the GPU", within(0, 1 << 20));
 
-  s.section("lifting", "The random label of each transition");
-  s.field("dimension", &label_dimension, Effect::kResults,
-          "label dimension d; 0: no label, the deterministic baseline", within(0, 65536));
-  s.field("kind", &label_kind, Effect::kResults, "distribution of the labels",
-          one_of({"gaussian", "sphere"}));
-
+  method.bind(s);
   net.bind(s);
 
   s.section("optim", "AdamW with linear warm-up, cosine decay to 0, clipping and EMA");

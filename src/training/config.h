@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/config.h"
+#include "methods/config.h"
 #include "nets/config.h"
 
 namespace slift {
@@ -18,10 +19,7 @@ struct TrainConfig {
   std::int64_t memory_mb = 512;
   std::int64_t device_mb = 16384;
 
-  // [lifting]
-  std::int64_t label_dimension = 16;
-  std::string label_kind = "gaussian";
-
+  MethodConfig method;
   NetConfig net;
 
   // [optim]

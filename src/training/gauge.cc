@@ -18,12 +18,17 @@ constexpr double kCollapsed = 0.1;
 }  // namespace
 
 std::string GaugeReading::verdict() const {
+  if (!has_fitted()) return spread_ratio() < kCollapsed ? "mean collapse" : "sampling";
   if (fitted_ratio() < kInterpolated) return "interpolating";
   return spread_ratio() < kCollapsed ? "mean collapse" : "not yet interpolating";
 }
 
 std::string GaugeReading::in_words() const {
   const std::string kind = verdict();
+  if (!has_fitted()) {
+    return fmt::format("{}: of the conditional variance, samples spread {:.2g}", kind,
+                       spread_ratio());
+  }
   const std::string advice =
       kind == "interpolating" ? "fresh labels make samples"
       : kind == "mean collapse"
@@ -37,19 +42,27 @@ std::string GaugeReading::in_words() const {
 }
 
 GaugeReading read_gauge(const TransitionModel& model, const DeviceBatch& probe,
-                        const LabelSource& labels) {
+                        std::uint64_t seed) {
   torch::NoGradGuard no_grad;
   const auto mean = [](const Tensor& x) { return x.to(at::kDouble).mean().item<double>(); };
-  const Tensor target = model.scaled_target(probe.window, probe.next);
-  const Tensor fitted = model.scaled_output(probe.window, labels.for_transitions(probe.transition));
+  const at::TensorOptions indices = probe.transition.options();
+  const Method& method = model.method();
+  const TrainingBatch batch = model.training_batch(probe.window, probe.next, probe.transition,
+                                                   at::zeros({1}, indices), seed);
+  const Tensor fitted = method.recall(model.network(), batch);
   // Var = E[F^2] - E[F]^2 would cancel; outputs are kept instead, a probe is small.
   std::vector<Tensor> outputs;
-  for (const Tensor& j : at::arange(kFreshLabels, probe.transition.options()).unbind()) {
-    outputs.push_back(model.scaled_output(probe.window, labels.for_members(probe.transition, j)));
+  const Tensor numbers =
+      at::empty({probe.transition.size(0), method.numbers()}, batch.window.options());
+  for (const Tensor& j : at::arange(kFreshLabels, indices).unbind()) {
+    method.draw(seed, probe.transition, j, numbers);
+    outputs.push_back(method.sample(model.network(), batch.window, numbers));
   }
   const Tensor fresh = at::stack(outputs);
+  const Tensor& target = batch.target;
   GaugeReading r;
-  r.fitted = mean((fitted - target).square());
+  r.fitted = fitted.defined() ? mean((fitted - target).square())
+                              : std::numeric_limits<double>::quiet_NaN();
   r.fresh = mean((fresh - target).square());
   r.spread = mean(fresh.var(0, /*unbiased=*/true));
   // Positive but for the noise of few labels.

@@ -4,6 +4,7 @@
 #include <torch/autograd.h>
 
 #include "core/random.h"
+#include "methods/labels.h"
 
 namespace slift {
 namespace {
@@ -23,7 +24,7 @@ TransitionModel make_model(std::int64_t label_dimension, std::int64_t width) {
   spec.net.layers = 2;
   spec.net.output = "direct";
   spec.state_shape = {1};
-  spec.label_dimension = label_dimension;
+  spec.method.lifting.dimension = label_dimension;
   spec.normaliser = {{0.0f}, {1.0f}, {1.0f}};
   TransitionModel model(spec);
   model.backbone().initialise(1);
@@ -38,7 +39,7 @@ void fit(TransitionModel& model, const DeviceBatch& batch, const LabelSource& la
     first.push_back(at::zeros_like(p)), second.push_back(at::zeros_like(p));
   }
   for (int t = 1; t <= steps; ++t) {
-    at::mse_loss(model.scaled_output(batch.window, label), batch.next).backward();
+    at::mse_loss(model.forward(batch.window, label), batch.next).backward();
     torch::NoGradGuard no_grad;
     std::size_t i = 0;
     for (Tensor& p : model.backbone().parameters()) {  // Adam
@@ -57,10 +58,10 @@ TEST(Gauge, NumbersAreThoseOfTheirDefinition) {
   const LabelSource labels{7, 3};
   TransitionModel model = make_model(3, 32);
   fit(model, probe, labels, 20);
-  const GaugeReading r = read_gauge(model, probe, labels);
+  const GaugeReading r = read_gauge(model, probe, labels.seed);
   torch::NoGradGuard no_grad;
   const auto output = [&](const Tensor& label) {
-    return model.scaled_output(probe.window, label).flatten().to(at::kDouble);
+    return model.forward(probe.window, label).flatten().to(at::kDouble);
   };
   const Tensor y = probe.next.flatten().to(at::kDouble);
   double fresh = 0, spread = 0;
@@ -91,7 +92,7 @@ TEST(Gauge, ALiftedModelInterpolatesAndCarriesTheConditionalVariance) {
   const LabelSource labels{7, 16};
   TransitionModel model = make_model(16, 128);
   fit(model, probe, labels, 300);
-  const GaugeReading r = read_gauge(model, probe, labels);
+  const GaugeReading r = read_gauge(model, probe, labels.seed);
   EXPECT_EQ(r.verdict(), "interpolating") << r.in_words();
   EXPECT_LT(r.fitted_share(), 0.01);
   EXPECT_LT(r.fitted_ratio(), 0.02);
@@ -104,7 +105,7 @@ TEST(Gauge, WithoutLabelsNoiseCollapsesToTheMean) {
   const LabelSource labels{7, 0};
   TransitionModel model = make_model(0, 16);
   fit(model, probe, labels, 200);
-  const GaugeReading r = read_gauge(model, probe, labels);
+  const GaugeReading r = read_gauge(model, probe, labels.seed);
   EXPECT_EQ(r.verdict(), "mean collapse") << r.in_words();
   EXPECT_EQ(r.spread, 0);
   EXPECT_NEAR(r.fitted, r.conditional, 1e-6);

@@ -105,19 +105,20 @@ class Run {
     watch_.emplace(counters.value("seconds", 0.0));
     phase_ = counters.value("phase", 0.0);
     if (ranks.leads()) log_.emplace(options.run, counters.value("log_bytes", std::uint64_t{0}));
-    pending_ = at::zeros({config.log_every}, trainer_.model().backbone().parameters()[0].options())
-                   .detach();
+    pending_ = at::zeros({config.log_every}, at::TensorOptions(trainer_.model().device()));
   }
 
   TrainResult execute() {
     TrainResult result;
     result.parameters = trainer_.model().parameter_count();
     if (ranks_.size() > 1) spdlog::info("rank {} of {}", ranks_.rank(), ranks_.size());
-    spdlog::info("training {} on {} transitions of {}{}: {} parameters, label dimension {}",
-                 config_.net.kind, trainer_.feed().sampler().transitions(), config_.path,
-                 trainer_.feed().on_gpu() ? " (on the GPU)" : "", result.parameters,
-                 config_.label_dimension);
-    {
+    const Method& method = trainer_.model().method();
+    spdlog::info(
+        "training {} ({}) on {} transitions of {}{}: {} parameters, {} random numbers a step",
+        config_.method.kind, trainer_.has_steps() ? config_.net.kind : "no network",
+        trainer_.feed().sampler().transitions(), config_.path,
+        trainer_.feed().on_gpu() ? " (on the GPU)" : "", result.parameters, method.numbers());
+    if (trainer_.has_steps()) {
       const bool timed = config_.minutes > 0;
       Progress progress(
           "training", timed ? "s" : "it",
@@ -129,6 +130,7 @@ class Run {
       }
     }
     result.gauge = trainer_.gauge();
+    if (!trainer_.has_steps()) log_fit(result.gauge);
     save();
     result.model = options_.run / "model.safetensors";
     if (ranks_.leads()) save_model(result.model, trainer_.model());
@@ -157,7 +159,9 @@ class Run {
     } catch (const json::exception& error) {
       fail("{}: broken counters: {}", newest->string(), error.what());
     }
-    trainer_.optimizer().load_state(state.tensors, trainer_.iteration(), newest->string());
+    if (trainer_.has_steps()) {
+      trainer_.optimizer().load_state(state.tensors, trainer_.iteration(), newest->string());
+    }
     spdlog::info("resuming {} at step {}", options_.run.string(), trainer_.iteration());
     return c;
   }
@@ -218,6 +222,16 @@ class Run {
     waiting_ = 0;
   }
 
+  // The one line of a method without a network.
+  void log_fit(const GaugeReading& gauge) {
+    last_loss_ = trainer_.loss_of_probe();
+    if (!ranks_.leads()) return;
+    log_->write({{"step", 0},
+                 {"loss", last_loss_},
+                 {"seconds", watch_->seconds()},
+                 {"gauge", to_json(gauge)}});
+  }
+
   void write_log(bool gauges, bool validates) {
     last_loss_ = sum_ / static_cast<double>(counted_);
     sum_ = 0;
@@ -250,14 +264,15 @@ class Run {
   void save() {
     if (waiting_ > 0) collect_losses();
     if (!ranks_.leads()) return;
-    TrainingState state{trainer_.optimizer().state(),
-                        {{"iteration", trainer_.iteration()},
-                         {"loss_sum", sum_},
-                         {"loss_count", counted_},
-                         {"log_bytes", log_->bytes()},
-                         {"seconds", watch_->seconds()},
-                         {"phase", phase_},
-                         {"last_loss", last_loss_}}};
+    TrainingState state{
+        trainer_.has_steps() ? trainer_.optimizer().state() : std::map<std::string, Tensor>(),
+        {{"iteration", trainer_.iteration()},
+         {"loss_sum", sum_},
+         {"loss_count", counted_},
+         {"log_bytes", log_->bytes()},
+         {"seconds", watch_->seconds()},
+         {"phase", phase_},
+         {"last_loss", last_loss_}}};
     // The loss of a step is that of the weights before it: these may be worse.
     for (const auto& [name, tensor] : state.tensors) {
       if (!at::isfinite(tensor).all().item<bool>()) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 
 namespace slift {
 

@@ -17,8 +17,7 @@ TransitionModel build_model(const TrainConfig& config, const TrajectoryReader& r
   ModelSpec spec;
   spec.net = config.net;
   spec.state_shape = info.state_shape;
-  spec.label_dimension = config.label_dimension;
-  spec.label_kind = config.label_kind;
+  spec.method = config.method;
   spec.normaliser = fit_normaliser(reader, members);
   spec.system = info.system;
   spec.boundary = info.boundary;
@@ -29,7 +28,10 @@ TransitionModel build_model(const TrainConfig& config, const TrajectoryReader& r
   TrainConfig copy = config;
   spec.config = copy.schema().to_json();
   TransitionModel model(std::move(spec));
-  model.backbone().initialise(static_cast<std::uint64_t>(config.seed));
+  model.fit(reader, members);
+  if (model.network() != nullptr) {
+    model.backbone().initialise(static_cast<std::uint64_t>(config.seed));
+  }
   return model;
 }
 
@@ -47,6 +49,7 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
       reader_(config.path),
       loss_(make_loss(config.loss)),
       last_loss_(at::zeros({}, at::TensorOptions(device_))),
+      clock_(at::zeros({1}, at::TensorOptions(device_).dtype(at::kLong))),
       graph_(device_) {
   require(reader_.info().record.empty(),
           "{}: holds records (`slift rollout --no-states`), not states", config.path);
@@ -65,9 +68,15 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
   model_ = std::make_unique<TransitionModel>(build_model(config, reader_, members));
   model_->to(device_);
   model_->set_precision(config.precision);
-  optimizer_ = std::make_unique<Optimizer>(model_->backbone().weights(), config);
-  labels_ = {seed, config.label_dimension, parse_label_kind(config.label_kind)};
+  if (model_->network() != nullptr) {
+    optimizer_ = std::make_unique<Optimizer>(model_->backbone().weights(), config);
+  }
   probe_ = feed_->get(0, probe_rows(config, reader_.info()));
+}
+
+void Trainer::set_iteration(std::int64_t iteration) {
+  iteration_ = iteration;
+  clock_.fill_(iteration);
 }
 
 const Tensor& Trainer::step(double phase, bool& stop) {
@@ -78,12 +87,12 @@ const Tensor& Trainer::step(double phase, bool& stop) {
     compute_loss_and_gradients();
     exchange(stop);
     prepare_update();
-    optimizer_->update();
+    update();
   } else {
     prepare_update();
     const auto body = [this] {
       compute_loss_and_gradients();
-      optimizer_->update();
+      update();
     };
     config_.graph ? graph_.run(body) : body();
   }
@@ -91,28 +100,35 @@ const Tensor& Trainer::step(double phase, bool& stop) {
   return last_loss_;
 }
 
+TrainingBatch Trainer::in_units_of_the_loss(const DeviceBatch& batch) const {
+  return model_->training_batch(batch.window, batch.next, batch.transition, clock_,
+                                static_cast<std::uint64_t>(config_.seed));
+}
+
+void Trainer::update() {
+  const torch::NoGradGuard no_grad;
+  clock_.add_(1);
+  optimizer_->update();
+}
+
 void Trainer::compute_loss_and_gradients() {
   const std::int64_t parts = config_.accumulate, rows = staged_.transition.size(0) / parts;
-  const auto loss_of = [this](std::int64_t first, std::int64_t count) {
-    const DeviceBatch batch = feed_->assemble(staged_, first, count);
-    const Tensor output =
-        model_->scaled_output(batch.window, labels_.for_transitions(batch.transition));
-    return loss_(output, model_->scaled_target(batch.window, batch.next));
-  };
-  const auto shares = [parts](const Tensor& loss) {
+  const auto loss_of = [&](std::int64_t first, std::int64_t count) {
+    const TrainingBatch batch = in_units_of_the_loss(feed_->assemble(staged_, first, count));
+    const Tensor loss = model_->method().loss(model_->network(), batch, loss_);
     return parts > 1 ? loss / static_cast<double>(parts) : loss;
   };
   Tensor total;
   for (std::int64_t part = 0; part < parts; ++part) {
+    const std::int64_t begin = part * rows;
     Tensor loss;
     if (device_.is_cpu()) {
-      loss = backward_in_shards(model_->backbone().weights().masters(), rows,
-                                rows_of_shard(rows, reader_.info().state_shape),
-                                [&](std::int64_t first, std::int64_t count) {
-                                  return shares(loss_of(part * rows + first, count));
-                                });
+      loss = backward_in_shards(
+          model_->backbone().weights().masters(), rows,
+          rows_of_shard(rows, reader_.info().state_shape),
+          [&](std::int64_t first, std::int64_t count) { return loss_of(begin + first, count); });
     } else {
-      loss = shares(loss_of(part * rows, rows));
+      loss = loss_of(begin, rows);
       loss.backward();
     }
     if (parts > 1) optimizer_->gather_gradients();
@@ -141,9 +157,18 @@ void Trainer::prepare_update() {
   optimizer_->prepare(rate_);
 }
 
-GaugeReading Trainer::gauge() { return read_gauge(*model_, probe_, labels_); }
+GaugeReading Trainer::gauge() {
+  return read_gauge(*model_, probe_, static_cast<std::uint64_t>(config_.seed));
+}
+
+double Trainer::loss_of_probe() {
+  const torch::NoGradGuard no_grad;
+  const TrainingBatch batch = in_units_of_the_loss(probe_);
+  return model_->method().loss(model_->network(), batch, loss_).item<double>();
+}
 
 void Trainer::with_averaged_weights(const std::function<void(const TransitionModel&)>& use) {
+  if (!has_steps()) return use(*model_);
   model_->backbone().weights().with_average([&] { use(*model_); });
 }
 

@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "nets/transition_model.h"
+#include "methods/loss.h"
+#include "methods/transition_model.h"
 #include "tensor/step_graph.h"
 #include "training/batch_feed.h"
 #include "training/config.h"
 #include "training/gauge.h"
-#include "training/loss.h"
 #include "training/optimizer.h"
 #include "training/ranks.h"
 
@@ -36,24 +36,30 @@ class Trainer {
   const Tensor& step(double phase, bool& stop);
 
   std::int64_t iteration() const { return iteration_; }
-  void set_iteration(std::int64_t iteration) { iteration_ = iteration; }
+  void set_iteration(std::int64_t iteration);
   // Before clipping. Waits for the device.
   double last_gradient_norm() const { return optimizer_->gradient_norm(); }
   double last_rate() const { return rate_; }
   double last_phase() const { return phase_; }
   const TransitionModel& model() const { return *model_; }
+  // Whether there is anything to step: a method without a network is trained by its fit() alone.
+  bool has_steps() const { return optimizer_ != nullptr; }
   Optimizer& optimizer() { return *optimizer_; }
   const BatchFeed& feed() const { return *feed_; }
 
   // Of the current weights, on the first transitions of the training order.
   GaugeReading gauge();
+  double loss_of_probe();
 
   // Calls `use` while the model has its averaged weights.
   void with_averaged_weights(const std::function<void(const TransitionModel&)>& use);
 
  private:
+  TrainingBatch in_units_of_the_loss(const DeviceBatch& batch) const;
   // Of the staged batch, by the parts that train.accumulate asks for.
   void compute_loss_and_gradients();
+  // What a step does on the device, but for what ranks exchange.
+  void update();
   // Averages gradients, loss and signals over all ranks.
   void exchange(bool& stop);
   // Tells the optimiser the rate of this step.
@@ -65,11 +71,11 @@ class Trainer {
   TrajectoryReader reader_;
   std::unique_ptr<TransitionModel> model_;
   std::unique_ptr<BatchFeed> feed_;
-  std::unique_ptr<Optimizer> optimizer_;
-  LabelSource labels_;
+  std::unique_ptr<Optimizer> optimizer_;  // null without a network
   Loss loss_;
   StagedBatch staged_;  // with last_loss_ what changes from step to step, at fixed addresses
   Tensor last_loss_;
+  Tensor clock_;  // [1] int64, the iteration as the device has it
   StepGraph graph_;
   DeviceBatch probe_;  // of the gauge
   std::int64_t iteration_ = 0;

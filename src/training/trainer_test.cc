@@ -17,6 +17,7 @@
 #include "core/progress.h"
 #include "core/random.h"
 #include "core/testing.h"
+#include "methods/labels.h"
 #include "tensor/safetensors.h"
 #include "training/checkpoint.h"
 
@@ -101,7 +102,7 @@ class TrainerTest : public testing::Test {
     config_.seed = 5;
     config_.path = (folder_ / "duffing.h5").string();
     if (!fs::exists(config_.path)) write_duffing(config_.path);
-    config_.label_dimension = 3;
+    config_.method.lifting.dimension = 3;
     config_.net.window = 2;
     config_.net.width = 16;
     config_.net.layers = 2;
@@ -155,9 +156,9 @@ TEST_F(TrainerTest, LossIsTheRegressionOnOneFixedLabelPerTransition) {
     sampler.fill(100 * i, 100, batch);
     const Tensor window = at::tensor(batch.window).view({100, 2, 2});
     const Tensor label = labels.for_transitions(at::tensor(batch.transition, at::kLong));
-    const Tensor error =
-        trainer->model().scaled_output(window, label) -
-        trainer->model().scaled_target(window, at::tensor(batch.next).view({100, 2}));
+    const TrainingBatch scaled =
+        trainer->model().training_batch(window, at::tensor(batch.next).view({100, 2}), {}, {}, 5);
+    const Tensor error = trainer->model().backbone().forward(scaled.window, label) - scaled.target;
     const double expected = error.square().mean().item<double>();
     EXPECT_NEAR(trainer.step(), expected, 1e-6 * expected) << i;
   }

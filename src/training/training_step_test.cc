@@ -5,6 +5,7 @@
 #include "core/log.h"
 #include "core/random.h"
 #include "core/testing.h"
+#include "methods/labels.h"
 #include "tensor/runtime.h"
 #include "tensor/test_devices.h"
 #include "training/trainer.h"
@@ -82,7 +83,7 @@ class TrainingStep : public testing::TestWithParam<std::tuple<at::Device, std::s
     writer.write(0, kTrajectories, states);
     writer.commit();
     config_.seed = 3;
-    config_.label_dimension = 3;
+    config_.method.lifting.dimension = 3;
     config_.lr = 1e-2;
     config_.warmup = 3;
     config_.ema = 0.9;
@@ -196,15 +197,17 @@ TEST_P(TrainingStep, GradientNormIsThatOfTheLossOnTheBatch) {
   SteppingTrainer stepped = trainer();
   const TrajectoryReader reader(config_.path);
   BatchFeed feed(reader, kTrajectories, config_.net.window, 3, {1 << 20, 0}, device_);
-  const LabelSource labels{3, config_.label_dimension};
+  const LabelSource labels{3, config_.method.lifting.dimension};
   for (std::int64_t i = 0; i < 8; ++i) {
     double squares = 0, loss = 0;
     {  // nothing of this may live on while the step is recorded (tensor/step_graph.h)
       const DeviceBatch batch = feed.get(kRows * i, kRows);
       const TransitionModel& model = stepped->model();
+      const TrainingBatch scaled =
+          model.training_batch(batch.window, batch.next, batch.transition, {}, 3);
       const Tensor error =
-          model.scaled_output(batch.window, labels.for_transitions(batch.transition)) -
-          model.scaled_target(batch.window, batch.next);
+          model.backbone().forward(scaled.window, labels.for_transitions(batch.transition)) -
+          scaled.target;
       for (const Tensor& grad :
            torch::autograd::grad({error.square().mean()}, model.backbone().parameters())) {
         squares += grad.to(at::kDouble).square().sum().item<double>();

@@ -6,7 +6,7 @@
 #include "data/hdf5.h"
 #include "data/trajectories.h"
 #include "fixture.h"
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 
 namespace slift::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "core/atomic_file.h"
 #include "data/trajectories.h"
 #include "fixture.h"
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 
 namespace slift::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "training/loss.h"
+#include "methods/loss.h"
 
 #include "core/config.h"
 #include "core/errors.h"

@@ -1,7 +1,8 @@
-// A learned one-step map: (the last m states, label) -> the next state, in the data's own units.
+// A learned one-step map: (the last m states, random numbers) -> the next state, in the data's own
+// units.
 //
-// Wraps a backbone with the data's scales. All inputs are (x - mean) / std. Output `residual`:
-// x_t + delta_std * net; `direct`: mean + std * net.
+// A method and its network between the data's scales. All inputs are (x - mean) / std. Output
+// `residual`: x_t + delta_std * y; `direct`: mean + std * y, with y what the method samples.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +12,7 @@
 #include <vector>
 
 #include "data/normaliser.h"
-#include "lifting/labels.h"
+#include "methods/method.h"
 #include "nets/backbone.h"
 
 namespace slift {
@@ -20,8 +21,7 @@ namespace slift {
 struct ModelSpec {
   NetConfig net;
   std::vector<std::int64_t> state_shape;
-  std::int64_t label_dimension = 0;
-  std::string label_kind = "gaussian";
+  MethodConfig method;
   Normaliser normaliser;
   std::string system, boundary;
   double dt = 1;
@@ -37,14 +37,18 @@ class TransitionModel {
  public:
   explicit TransitionModel(ModelSpec spec);
 
-  // window [B, m, state...] oldest first, label [B, d] -> next state [B, state...].
-  Tensor forward(const Tensor& window, const Tensor& label) const;
+  // window [B, m, state...] oldest first, numbers [B, method().numbers()] -> next state
+  // [B, state...].
+  Tensor forward(const Tensor& window, const Tensor& numbers) const;
   // Drops the oldest state of `window` (row-major) and appends the next one, the bits of forward():
   // in place, without gradients.
-  void advance(const Tensor& window, const Tensor& label) const;
-  // The backbone's output and what it should be, both in the units of the loss.
-  Tensor scaled_output(const Tensor& window, const Tensor& label) const;
-  Tensor scaled_target(const Tensor& window, const Tensor& next) const;
+  void advance(const Tensor& window, const Tensor& numbers) const;
+  // Transitions in the units of the loss: window [B, m, state...], next [B, state...], transition
+  // [B] int64; iteration [1] int64 counts for methods that draw anew in each.
+  TrainingBatch training_batch(const Tensor& window, const Tensor& next, const Tensor& transition,
+                               const Tensor& iteration, std::uint64_t seed) const;
+  // Sets the method's own tensors from the first `members` trajectories; before to().
+  void fit(const TrajectoryReader& reader, std::int64_t members);
 
   void to(const at::Device& device);
   // Of the network's arithmetic: "fp32", or on a GPU "tf32", "bf16" or "fp8"; states and weights
@@ -56,9 +60,17 @@ class TransitionModel {
   const std::string& precision() const { return precision_; }
   at::Device device() const { return scales_.mean.device(); }
   const ModelSpec& spec() const { return spec_; }
+  const Method& method() const { return *method_; }
+  // Null if the method needs no network; so may backbone() not be asked for then.
+  const Backbone* network() const { return backbone_.get(); }
   const Backbone& backbone() const { return *backbone_; }
   Backbone& backbone() { return *backbone_; }
+  // Brings all forms of the weights up to date, for whoever replays a recorded step.
+  void sync() const;
   std::int64_t parameter_count() const;
+  // What a model file holds, by name: the parameters, or their average if training keeps one, and
+  // the method's own.
+  std::vector<std::pair<std::string, Tensor>> tensors() const;
 
  private:
   // What the scaled output is added to.
@@ -66,12 +78,12 @@ class TransitionModel {
 
   ModelSpec spec_;
   std::string precision_ = "fp32";
-  std::shared_ptr<Backbone> backbone_;
+  std::shared_ptr<Method> method_;
+  std::shared_ptr<Backbone> backbone_;  // null if the method needs none
   Scales scales_;
 };
 
 // A model file: safetensors with the spec as JSON in its metadata (docs/formats.md).
-// The weights are the average that training keeps, if there is one.
 void save_model(const std::filesystem::path& path, const TransitionModel& model);
 ModelSpec read_model_spec(const std::filesystem::path& path);
 TransitionModel load_model(const std::filesystem::path& path);

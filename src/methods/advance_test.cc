@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
+#include "methods/transition_model.h"
 #include "nets/testing.h"
-#include "nets/transition_model.h"
 #include "tensor/test_devices.h"
 
 namespace slift {
@@ -24,7 +24,7 @@ ModelSpec advance_spec(const AdvanceCase& c) {
   spec.net.widths = {8};
   spec.net.label_width = 16;
   spec.state_shape = {c.channels, 5, 7};
-  spec.label_dimension = 3;
+  spec.method.lifting.dimension = 3;
   for (std::int64_t i = 0; i < c.channels; ++i) {
     const auto x = static_cast<float>(i);
     spec.normaliser.mean.push_back(0.3f - x);

@@ -1,4 +1,4 @@
-#include "lifting/labels.h"
+#include "methods/labels.h"
 
 #include "core/errors.h"
 #include "kernels/ops.h"

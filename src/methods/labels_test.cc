@@ -1,11 +1,11 @@
-#include "lifting/labels.h"
+#include "methods/labels.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "core/errors.h"
-#include "lifting/testing.h"
+#include "methods/testing.h"
 
 namespace slift {
 namespace {

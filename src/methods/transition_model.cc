@@ -1,4 +1,4 @@
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 
 #include <torch/autograd.h>
 
@@ -13,7 +13,8 @@ using nlohmann::json;
 namespace {
 
 constexpr const char* kFormat = "slift-model";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
+constexpr int kLiftingOnly = 1;  // before there were methods: "label" instead of "method"
 
 Tensor per_channel(const std::vector<float>& values, std::size_t state_rank) {
   std::vector<std::int64_t> shape(state_rank, 1);
@@ -24,14 +25,16 @@ Tensor per_channel(const std::vector<float>& values, std::size_t state_rank) {
 }  // namespace
 
 json ModelSpec::to_json() const {
-  NetConfig copy = net;
-  ConfigSchema schema;
-  copy.bind(schema);
+  NetConfig net_copy = net;
+  MethodConfig method_copy = method;
+  ConfigSchema net_schema, method_schema;
+  net_copy.bind(net_schema);
+  method_copy.bind(method_schema);
   return {{"format", kFormat},
           {"version", kVersion},
-          {"net", schema.to_json().at("net")},
+          {"net", net_schema.to_json().at("net")},
           {"state_shape", state_shape},
-          {"label", {{"dimension", label_dimension}, {"kind", label_kind}}},
+          {"method", method_schema.to_json()},
           {"normaliser", normaliser.to_json()},
           {"system", system},
           {"boundary", boundary},
@@ -45,7 +48,8 @@ ModelSpec ModelSpec::from_json(const json& object, const std::string& source) {
   require(object.is_object() && object.value("format", json()) == kFormat,
           "{}: not a slift model file", source);
   const json version = object.value("version", json());
-  require(version == kVersion, "{}: model version must be {}, got {}", source, kVersion,
+  require(version == kVersion || version == kLiftingOnly,
+          "{}: model version must be {} or {}, got {}", source, kLiftingOnly, kVersion,
           version.dump());
   ModelSpec spec;
   try {
@@ -53,8 +57,11 @@ ModelSpec ModelSpec::from_json(const json& object, const std::string& source) {
     spec.net.bind(schema);
     schema.apply_json({{"net", object.at("net")}}, source);
     spec.state_shape = object.at("state_shape").get<std::vector<std::int64_t>>();
-    spec.label_dimension = object.at("label").at("dimension").get<std::int64_t>();
-    spec.label_kind = object.at("label").at("kind").get<std::string>();
+    ConfigSchema method_schema;
+    spec.method.bind(method_schema);
+    method_schema.apply_json(
+        version == kLiftingOnly ? json{{"lifting", object.at("label")}} : object.at("method"),
+        source);
     spec.normaliser = Normaliser::from_json(object.at("normaliser"));
     spec.system = object.at("system").get<std::string>();
     spec.boundary = object.at("boundary").get<std::string>();
@@ -66,7 +73,7 @@ ModelSpec ModelSpec::from_json(const json& object, const std::string& source) {
     fail("{}: broken model description: {}", source, error.what());
   }
   const bool rank_fits = spec.state_shape.size() == 1 || spec.state_shape.size() == 3;
-  require(rank_fits && spec.label_dimension >= 0 && spec.state_shape[0] > 0 &&
+  require(rank_fits && spec.state_shape[0] > 0 &&
               spec.normaliser.mean.size() == static_cast<std::size_t>(spec.state_shape[0]) &&
               spec.normaliser.std.size() == spec.normaliser.mean.size() &&
               spec.normaliser.delta_std.size() == spec.normaliser.mean.size(),
@@ -75,8 +82,9 @@ ModelSpec ModelSpec::from_json(const json& object, const std::string& source) {
 }
 
 TransitionModel::TransitionModel(ModelSpec spec) : spec_(std::move(spec)) {
-  backbone_ =
-      make_backbone(spec_.net, {spec_.state_shape, spec_.net.window, spec_.label_dimension});
+  method_ = make_method(spec_.method, spec_.state_shape, spec_.net.window);
+  const std::optional<BackboneShape> shape = method_->backbone_shape();
+  if (shape) backbone_ = make_backbone(spec_.net, *shape);
   const std::size_t rank = spec_.state_shape.size();
   scales_.mean = per_channel(spec_.normaliser.mean, rank);
   scales_.std = per_channel(spec_.normaliser.std, rank);
@@ -89,41 +97,68 @@ Tensor TransitionModel::base(const Tensor& window) const {
   return scales_.offset.defined() ? scales_.offset : window.select(1, -1);
 }
 
-Tensor TransitionModel::scaled_output(const Tensor& window, const Tensor& label) const {
-  return backbone_->forward((window - scales_.mean) / scales_.std, label);
+TrainingBatch TransitionModel::training_batch(const Tensor& window, const Tensor& next,
+                                              const Tensor& transition, const Tensor& iteration,
+                                              std::uint64_t seed) const {
+  return {(window - scales_.mean) / scales_.std, (next - base(window)) / scales_.scale, transition,
+          iteration, seed};
 }
 
-Tensor TransitionModel::scaled_target(const Tensor& window, const Tensor& next) const {
-  return (next - base(window)) / scales_.scale;
+Tensor TransitionModel::forward(const Tensor& window, const Tensor& numbers) const {
+  const Tensor scaled = (window - scales_.mean) / scales_.std;
+  return base(window) + scales_.scale * method_->sample(network(), scaled, numbers);
 }
 
-Tensor TransitionModel::forward(const Tensor& window, const Tensor& label) const {
-  return base(window) + scales_.scale * scaled_output(window, label);
+void TransitionModel::advance(const Tensor& window, const Tensor& numbers) const {
+  method_->advance(network(), window, numbers, scales_);
 }
 
-void TransitionModel::advance(const Tensor& window, const Tensor& label) const {
-  backbone_->advance(window, label, scales_);
+void TransitionModel::fit(const TrajectoryReader& reader, std::int64_t members) {
+  const std::int64_t steps = reader.info().steps, m = spec_.net.window;
+  method_->fit([&](const std::function<void(const Tensor&, const Tensor&)>& body) {
+    for_each_chunk(reader, members, [&](auto, auto count, std::span<const float> values) {
+      std::vector<std::int64_t> shape = {count, steps};
+      shape.insert(shape.end(), spec_.state_shape.begin(), spec_.state_shape.end());
+      const Tensor states = at::from_blob(const_cast<float*>(values.data()), shape, at::kFloat);
+      for (std::int64_t t = 0; t + 1 < steps; ++t) {
+        const Tensor before = at::arange(t - m + 1, t + 1, at::kLong).clamp_min(0);
+        const TrainingBatch batch =
+            training_batch(states.index_select(1, before), states.select(1, t + 1), {}, {}, 0);
+        body(batch.window, batch.target);
+      }
+    });
+  });
+}
+
+void TransitionModel::sync() const {
+  if (backbone_) backbone_->sync();
 }
 
 void TransitionModel::to(const at::Device& device) {
-  backbone_->to(device);
-  // The layout convolutions on a GPU want; all that is like the parameters follows.
-  for (Tensor& p : backbone_->parameters()) {
-    if (device.is_cuda() && p.dim() == 4) {
-      p.set_data(p.data().contiguous(at::MemoryFormat::ChannelsLast));
+  if (backbone_) {
+    backbone_->to(device);
+    // The layout convolutions on a GPU want; all that is like the parameters follows.
+    for (Tensor& p : backbone_->parameters()) {
+      if (device.is_cuda() && p.dim() == 4) {
+        p.set_data(p.data().contiguous(at::MemoryFormat::ChannelsLast));
+      }
     }
+    backbone_->weights().invalidate();
   }
+  for (const auto& [name, tensor] : method_->tensors()) *tensor = tensor->to(device);
   for (Tensor* scale : {&scales_.mean, &scales_.std, &scales_.offset, &scales_.scale}) {
     if (scale->defined()) *scale = scale->to(device);
   }
-  backbone_->weights().invalidate();
 }
 
 void TransitionModel::check_precision(const std::string& precision) const {
   const bool fp8 = precision == "fp8";
   require(fp8 || precision == "fp32" || precision == "tf32" || precision == "bf16",
           "precision must be fp32, tf32, bf16 or fp8, got {}", precision);
-  if (fp8) backbone_->require_fp8();
+  if (fp8) {
+    require(network() != nullptr, "precision fp8 is for methods with a network");
+    backbone_->require_fp8();
+  }
   require(precision == "fp32" || device().is_cuda(), "precision {} needs --device cuda", precision);
   require(!fp8 || multiplies_fp8(device()),
           "precision fp8 needs a GPU of compute capability 8.9 or more");
@@ -132,25 +167,35 @@ void TransitionModel::check_precision(const std::string& precision) const {
 void TransitionModel::set_precision(const std::string& precision) {
   check_precision(precision);
   const bool fp8 = precision == "fp8";
-  backbone_->use_fp8(fp8);
-  backbone_->set_compute_type(fp8 || precision == "bf16" ? at::kBFloat16 : at::kFloat);
+  if (backbone_) {
+    backbone_->use_fp8(fp8);
+    backbone_->set_compute_type(fp8 || precision == "bf16" ? at::kBFloat16 : at::kFloat);
+  }
   allow_tf32(precision == "tf32");
   precision_ = precision;
 }
 
 std::int64_t TransitionModel::parameter_count() const {
   std::int64_t count = 0;
-  for (const Tensor& p : backbone_->parameters()) count += p.numel();
+  for (const auto& [name, tensor] : tensors()) count += tensor.numel();
   return count;
+}
+
+std::vector<std::pair<std::string, Tensor>> TransitionModel::tensors() const {
+  std::vector<std::pair<std::string, Tensor>> all;
+  if (backbone_) {
+    for (const auto& item : backbone_->named_parameters()) {
+      all.emplace_back(item.key(), backbone_->weights().best().at(all.size()));
+    }
+  }
+  for (const auto& [name, tensor] : method_->tensors()) all.emplace_back("method." + name, *tensor);
+  return all;
 }
 
 void save_model(const std::filesystem::path& path, const TransitionModel& model) {
   SafeTensors content;
   content.metadata["slift"] = model.spec().to_json().dump();
-  std::size_t i = 0;
-  for (const auto& item : model.backbone().named_parameters()) {
-    content.tensors[item.key()] = model.backbone().weights().best().at(i++);
-  }
+  for (const auto& [name, tensor] : model.tensors()) content.tensors[name] = tensor;
   write_safetensors(path, content);
 }
 
@@ -173,13 +218,13 @@ TransitionModel load_model(const std::filesystem::path& path) {
   const SafeTensors content = read_safetensors(path);
   TransitionModel model(spec_in(content.metadata, path));
   torch::NoGradGuard no_grad;
-  for (auto& item : model.backbone().named_parameters()) {
-    const Tensor& stored = content.at(item.key(), path.string());
-    require(stored.sizes() == item.value().sizes() && stored.scalar_type() == at::kFloat,
-            "{}: tensor {} does not have the shape the network needs", path.string(), item.key());
+  for (auto& [name, tensor] : model.tensors()) {
+    const Tensor& stored = content.at(name, path.string());
+    require(stored.sizes() == tensor.sizes() && stored.scalar_type() == at::kFloat,
+            "{}: tensor {} does not have the shape the network needs", path.string(), name);
     require(at::isfinite(stored).all().item<bool>(), "{}: tensor {} has non-finite values",
-            path.string(), item.key());
-    item.value().copy_(stored);
+            path.string(), name);
+    tensor.copy_(stored);
   }
   return model;
 }

@@ -1,7 +1,8 @@
-#include "nets/transition_model.h"
+#include "methods/transition_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
+#include <torch/cuda.h>
 
 #include <cmath>
 #include <functional>
@@ -26,7 +27,7 @@ ModelSpec make_spec(const std::string& output, std::int64_t layers) {
   spec.net.layers = layers;
   spec.net.width = 8;
   spec.state_shape = {2};
-  spec.label_dimension = 1;
+  spec.method.lifting.dimension = 1;
   spec.normaliser = {{1.0f, -2.0f}, {4.0f, 0.5f}, {0.25f, 8.0f}};
   spec.system = "duffing";
   spec.boundary = "none";
@@ -57,6 +58,15 @@ TransitionModel affine_model(const std::string& output, const std::vector<float>
   return model;
 }
 
+TrainingBatch in_units_of_the_loss(const TransitionModel& model, const Tensor& next) {
+  return model.training_batch(window(), next, at::zeros({1}, at::kLong), {}, 0);
+}
+
+Tensor scaled_output(const TransitionModel& model) {
+  const TrainingBatch batch = in_units_of_the_loss(model, at::zeros({1, 2}));
+  return model.method().sample(model.network(), batch.window, label());
+}
+
 void expect_row(const Tensor& got, float first, float second) {
   ASSERT_EQ(got.sizes(), (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(got[0][0].item<float>(), first);
@@ -69,7 +79,7 @@ TEST(TransitionModel, NetworkSeesTheNormalisedWindowOldestFirstThenTheLabel) {
     std::vector<float> weight(10, 0.0f);
     weight[a] = 1;
     weight[5 + b] = 1;
-    return affine_model("residual", weight, {0, 0}).scaled_output(window(), label());
+    return scaled_output(affine_model("residual", weight, {0, 0}));
   };
   expect_row(picks(0, 1), 0.0f, 8.0f);
   expect_row(picks(2, 3), 0.5f, 12.0f);
@@ -94,8 +104,8 @@ TEST(TransitionModel, ForwardIsBuiltFromTheScaledOutput) {
   TransitionModel residual(make_spec("residual", 2)), direct(make_spec("direct", 2));
   residual.backbone().initialise(1);
   direct.backbone().initialise(1);
-  const Tensor out = residual.scaled_output(window(), label());
-  EXPECT_TRUE(at::equal(out, direct.scaled_output(window(), label())));
+  const Tensor out = scaled_output(residual);
+  EXPECT_TRUE(at::equal(out, scaled_output(direct)));
   EXPECT_GT(out.abs().min().item<float>(), 0);
   EXPECT_TRUE(at::equal(residual.forward(window(), label()), window().select(1, -1) + scale * out));
   EXPECT_TRUE(at::equal(direct.forward(window(), label()), mean + std * out));
@@ -105,7 +115,7 @@ TEST(TransitionModel, ScaledTargetIsTheOutputThatGivesTheNextState) {
   const Tensor next = at::tensor({-7.0f, 2.5f}).view({1, 2});
   for (const std::string output : {"residual", "direct"}) {
     TransitionModel model = affine_model(output, std::vector<float>(10, 0.0f), {0, 0});
-    const Tensor target = model.scaled_target(window(), next);
+    const Tensor target = in_units_of_the_loss(model, next).target;
     expect_row(target, output == "residual" ? -40.0f : -2.0f,
                output == "residual" ? -0.1875f : 9.0f);
     torch::NoGradGuard no_grad;
@@ -175,6 +185,73 @@ TEST_F(ModelFile, AveragedWeightsStandInForTheModels) {
   for (std::size_t i = 0; i < ema.size(); ++i) EXPECT_TRUE(at::equal(params[i], ema[i])) << i;
 }
 
+// With each family of networks.
+TEST_F(ModelFile, HoldsEveryNetwork) {
+  for (const BackboneEntry& entry : backbone_registry()) {
+    ModelSpec spec;
+    spec.net.kind = entry.name;
+    spec.net.window = 2;
+    ConfigSchema schema;
+    spec.net.bind(schema);
+    for (const std::string& setting : entry.quick) schema.apply_setting(setting);
+    spec.state_shape = entry.quick_state;
+    spec.method.lifting.dimension = 3;
+    const std::vector<float> ones(static_cast<std::size_t>(entry.quick_state[0]), 1.0f);
+    spec.normaliser = {ones, ones, ones};
+    TransitionModel model(spec);
+    model.backbone().initialise(1);
+    save_model(path_, model);
+    const TransitionModel back = load_model(path_);
+    std::vector<std::int64_t> shape = {2, 2};
+    shape.insert(shape.end(), entry.quick_state.begin(), entry.quick_state.end());
+    const Tensor states = at::arange(at::zeros(shape).numel()).to(at::kFloat).sin().view(shape);
+    const Tensor numbers = at::arange(6, at::kFloat).cos().view({2, 3});
+    EXPECT_TRUE(at::equal(back.forward(states, numbers), model.forward(states, numbers)))
+        << entry.name;
+  }
+}
+
+// Files of before there were methods.
+TEST_F(ModelFile, OfVersionOneIsOfLifting) {
+  SafeTensors content = read_safetensors(path_);
+  json spec = json::parse(content.metadata.at("slift"));
+  spec["version"] = 1;
+  spec["label"] = spec.at("method").at("lifting");
+  spec.erase("method");
+  spec["config"].erase("method");
+  content.metadata["slift"] = spec.dump();
+  const fs::path old = folder_ / "old.safetensors";
+  write_safetensors(old, content);
+  const TransitionModel back = load_model(old);
+  EXPECT_EQ(back.spec().method.kind, "lifting");
+  EXPECT_EQ(back.spec().method.lifting.dimension, 1);
+  EXPECT_TRUE(at::equal(back.forward(window(), label()), model_.forward(window(), label())));
+}
+
+TEST(TransitionModel, Fp8IsForGpus) {
+  ModelSpec spec;
+  spec.net.kind = "unet";
+  spec.net.widths = {16};
+  spec.state_shape = {1, 8, 8};
+  spec.normaliser = {{0}, {1}, {1}};
+  TransitionModel model(spec);
+  const std::string error = "precision fp8 needs --device cuda";
+  EXPECT_EQ(error_of([&] { model.check_precision("fp8"); }), error);
+  EXPECT_EQ(error_of([&] { model.set_precision("fp8"); }), error);
+  EXPECT_EQ(model.precision(), "fp32");
+  EXPECT_EQ(error_of([&] { model.check_precision("fp16"); }),
+            "precision must be fp32, tf32, bf16 or fp8, got fp16");
+#ifdef SLIFT_WITH_CUDA
+  if (!torch::cuda::is_available()) return;
+  model.backbone().initialise(1);
+  model.to(at::Device(at::kCUDA, 0));
+  EXPECT_EQ(error_of([&] { model.check_precision("fp8"); }), "");
+  EXPECT_EQ(error_of([&] { model.set_precision("fp8"); }),
+            "precision fp8 needs a network that was calibrated");
+  EXPECT_EQ(model.precision(), "fp32");
+#endif
+}
+
 TEST_F(ModelFile, BrokenTensorsAreNamed) {
   EXPECT_EQ(error_after([](SafeTensors&) {}), "");
   const auto names_weight = [&](const std::function<void(SafeTensors&)>& change) {
@@ -196,7 +273,7 @@ TEST_F(ModelFile, BrokenDescriptionsAreRefused) {
   EXPECT_NE(error_after([](SafeTensors& c) { c.metadata["slift"] = "[]"; }), "");
   EXPECT_NE(error_after_spec([](json& s) { s["format"] = "other"; }), "");
   EXPECT_NE(error_after_spec([](json& s) { s["format"] = 3; }), "");
-  EXPECT_NE(error_after_spec([](json& s) { s["version"] = 2; }), "");
+  EXPECT_NE(error_after_spec([](json& s) { s["version"] = 3; }), "");
   EXPECT_NE(error_after_spec([](json& s) { s["version"] = "1"; }), "");
   const json whole = model_.spec().to_json();
   for (const auto& item : whole.items()) {
@@ -208,8 +285,8 @@ TEST_F(ModelFile, BrokenDescriptionsAreRefused) {
   EXPECT_NE(error_after_spec([](json& s) { s["state_shape"] = json::array(); }), "");
   EXPECT_NE(error_after_spec([](json& s) { s["state_shape"] = {3}; }), "");
   EXPECT_NE(error_after_spec([](json& s) { s["state_shape"] = {2, 2}; }), "");
-  EXPECT_NE(error_after_spec([](json& s) { s["label"]["dimension"] = -1; }), "");
-  EXPECT_NE(error_after_spec([](json& s) { s["label"] = 3; }), "");
+  EXPECT_NE(error_after_spec([](json& s) { s["method"]["lifting"]["dimension"] = -1; }), "");
+  EXPECT_NE(error_after_spec([](json& s) { s["method"] = 3; }), "");
   EXPECT_NE(error_after_spec([](json& s) { s["normaliser"]["std"] = {1.0}; }), "");
   EXPECT_NE(error_after_spec([](json& s) { s["normaliser"]["mean"] = {1.0, nullptr}; }), "");
 }

@@ -1,4 +1,4 @@
-#include "training/loss.h"
+#include "methods/loss.h"
 
 #include <gtest/gtest.h>
 #include <torch/autograd.h>

@@ -1,0 +1,18 @@
+#include "methods/config.h"
+
+#include "methods/method.h"
+
+namespace slift {
+
+void MethodConfig::bind(ConfigSchema& s) {
+  s.section("method", "How a step is learned and sampled");
+  s.field("kind", &kind, Effect::kResults, "the method", one_of(method_names()));
+
+  s.section("lifting", "The random label of each transition");
+  s.field("dimension", &lifting.dimension, Effect::kResults,
+          "label dimension d; 0: no label, the deterministic baseline", within(0, 65536));
+  s.field("kind", &lifting.kind, Effect::kResults, "distribution of the labels",
+          one_of({"gaussian", "sphere"}));
+}
+
+}  // namespace slift
