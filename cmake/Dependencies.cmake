@@ -30,6 +30,15 @@ target_include_directories(slift_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 target_link_libraries(slift_torch INTERFACE stdc++ ${TORCH_LIBRARIES})
 separate_arguments(torch_flags UNIX_COMMAND "${TORCH_CXX_FLAGS}")
 target_compile_options(slift_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${torch_flags}>)
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang" AND Torch_VERSION VERSION_LESS 2.1)
+  target_compile_options(slift_torch INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:--include=${PROJECT_SOURCE_DIR}/cmake/vector_for_clang.h>)
+endif()
+if(CMAKE_DISABLE_PRECOMPILE_HEADERS)  # as clang-tidy wants it: what they hold comes as text
+  target_compile_options(slift_torch INTERFACE
+    $<$<COMPILE_LANGUAGE:CXX>:--include=torch/torch.h>
+    $<$<COMPILE_LANGUAGE:CXX>:--include=fmt/format.h>)
+endif()
 
 # Data-parallel training goes through LibTorch's Gloo (CPUs) and NCCL (GPUs), whose headers are
 # packages of their own; PyTorch's wheels put NCCL's beside LibTorch.

@@ -43,6 +43,9 @@ endfunction()
 
 # LibTorch's headers take longer to parse than all of ours; they are parsed once.
 function(slift_use_torch_header target)
+  if(CMAKE_DISABLE_PRECOMPILE_HEADERS)
+    return()
+  endif()
   if(NOT TARGET slift_torch_header)
     file(WRITE ${PROJECT_BINARY_DIR}/torch_header.cc "")
     add_library(slift_torch_header OBJECT ${PROJECT_BINARY_DIR}/torch_header.cc)

@@ -2,6 +2,7 @@
 # Installs from Debian what building and testing slift needs and is missing. Safe to run again.
 #   tools/setup.sh          libraries and tools for `make demo` and `make test`
 #   tools/setup.sh bench    also Python's PyTorch, the peer of bench/
+#   tools/setup.sh ci       also clang-tidy, and the clang whose compile commands it reads
 # LibTorch takes its GEMM from whatever provides libblas.so.3. OpenBLAS (the OpenMP build, which obeys
 # LibTorch's thread count) must stand beside it: the reference BLAS is some 35 times slower.
 set -euo pipefail
@@ -13,6 +14,7 @@ packages=(
   libpng-dev libfftw3-dev libeigen3-dev libgtest-dev libbenchmark-dev libjs-chart.js python3
 )
 if [[ "${1:-}" == bench ]]; then packages+=(python3-torch python3-numpy); fi
+if [[ "${1:-}" == ci ]]; then packages+=(clang clang-tidy libomp-dev); fi
 
 missing=()
 for package in "${packages[@]}"; do
