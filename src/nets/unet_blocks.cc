@@ -78,7 +78,7 @@ FilmStack::FilmStack(Weights& weights, const std::vector<std::shared_ptr<const L
 
 std::vector<Tensor> FilmStack::forward(const Tensor& e) const {
   const at::ScalarType type = e.scalar_type();
-  if (!weight_->keeps(type)) {
+  if (c10::elementSize(type) >= sizeof(float)) {
     std::vector<Tensor> films;
     for (const auto& layer : layers_) films.push_back(layer->forward(e));
     return films;
