@@ -28,7 +28,7 @@ std::vector<std::pair<std::string, json>> identity_of(const ModelSpec& spec) {
 std::string brief(const json& value) {
   constexpr std::size_t kLongest = 60;
   const std::string text = value.dump();
-  return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+  return text.size() <= kLongest ? text : fmt::format("{}...", text.substr(0, kLongest));
 }
 
 }  // namespace
