@@ -23,6 +23,8 @@ enum class Purpose : std::uint8_t {
   kBootstrap = 8,
   kRankTies = 9,
   kTrainingNoise = 10,
+  kTrajectoryLabel = 11,
+  kMemberLabel = 12,
 };
 
 // One stream of components. `index` below 2^56.

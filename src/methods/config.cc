@@ -13,6 +13,11 @@ void MethodConfig::bind(ConfigSchema& s) {
           "label dimension d; 0: no label, the deterministic baseline", within(0, 65536));
   s.field("kind", &lifting.kind, Effect::kResults, "distribution of the labels",
           one_of({"gaussian", "sphere"}));
+  s.field(
+      "persistent", &lifting.persistent, Effect::kResults,
+      "components of the label that belong to the trajectory and that a member keeps through its "
+      "rollout; 0: the paper's labels. For systems whose randomness is frozen",
+      within(0, 65536));
 }
 
 }  // namespace slift

@@ -12,6 +12,7 @@ namespace slift {
 struct LiftingConfig {
   std::int64_t dimension = 16;
   std::string kind = "gaussian";
+  std::int64_t persistent = 0;
 };
 
 struct MethodConfig {

@@ -62,6 +62,35 @@ TEST(Labels, AreFreshAtEveryRolloutStep) {
   EXPECT_TRUE(at::equal(first, source.for_members(indices(), at_step(0)).to(at::kDouble)));
 }
 
+TEST(Labels, PersistentComponentsBelongToTheTrajectoryAndTheMember) {
+  const LabelSource source{5, kDim, kernels::LabelKind::kGaussian, /*persistent=*/2};
+  const LabelSource paper{5, kDim};
+  constexpr std::int64_t kSteps = 16, kTrajectories = 1 << 14;
+  const Tensor all = source.for_transitions(indices(kSteps * kTrajectories), kSteps);
+  const Tensor z = all.view({kTrajectories, kSteps, kDim}).to(at::kDouble);
+  const Tensor kept = z.narrow(2, 0, 2), own = z.narrow(2, 2, kDim - 2);
+  EXPECT_TRUE(at::equal(kept, kept.narrow(1, 0, 1).expand_as(kept)));
+  const Tensor first = kept.select(1, 0);
+  const double bound = 4 / std::sqrt(static_cast<double>(kTrajectories));
+  EXPECT_LT(largest(first.mean(0)), bound);
+  EXPECT_LT(largest((first * first).mean(0) - 1), std::sqrt(2.0) * bound);
+  EXPECT_LT(largest((own.select(1, 0) * own.select(1, 1)).mean(0)), bound);
+
+  const Tensor now = source.for_members(indices(), at_step(0)).to(at::kDouble);
+  const Tensor later = source.for_members(indices(), at_step(9)).to(at::kDouble);
+  EXPECT_TRUE(at::equal(now.narrow(1, 0, 2), later.narrow(1, 0, 2)));
+  EXPECT_EQ((now == later).narrow(1, 2, kDim - 2).sum().item<std::int64_t>(), 0);
+  EXPECT_LT(largest((now * now).mean(0) - 1), std::sqrt(2.0) * kBound);
+  // Training and rollout share nothing, nor do the kept ones and the paper's.
+  EXPECT_LT(largest(now.narrow(0, 0, kTrajectories).narrow(1, 0, 2).t().mm(first) / kTrajectories),
+            bound);
+  EXPECT_EQ((now == paper.for_members(indices(), at_step(0)).to(at::kDouble))
+                .narrow(1, 0, 2)
+                .sum()
+                .item<std::int64_t>(),
+            0);
+}
+
 TEST(Labels, OnTheSphereHaveTheMomentsOfTheSphere) {
   const LabelSource source{5, kDim, kernels::LabelKind::kSphere};
   const Tensor z = source.for_transitions(indices()).to(at::kDouble);

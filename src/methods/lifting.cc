@@ -1,9 +1,19 @@
 #include "methods/lifting.h"
 
+#include "core/errors.h"
+
 namespace slift {
 
 Lifting::Lifting(const LiftingConfig& config, std::vector<std::int64_t> state, std::int64_t window)
-    : shape_{std::move(state), window, config.dimension}, kind_(parse_label_kind(config.kind)) {}
+    : shape_{std::move(state), window, config.dimension},
+      kind_(parse_label_kind(config.kind)),
+      persistent_(config.persistent) {
+  require(persistent_ <= config.dimension,
+          "lifting.persistent = {} must be at most lifting.dimension = {}", persistent_,
+          config.dimension);
+  require(persistent_ == 0 || kind_ == kernels::LabelKind::kGaussian,
+          "lifting.persistent needs lifting.kind = gaussian");
+}
 
 Tensor Lifting::loss(const Backbone* network, const TrainingBatch& batch,
                      const Loss& distance) const {
@@ -11,7 +21,8 @@ Tensor Lifting::loss(const Backbone* network, const TrainingBatch& batch,
 }
 
 Tensor Lifting::recall(const Backbone* network, const TrainingBatch& batch) const {
-  return network->forward(batch.window, labels(batch.seed).for_transitions(batch.transition));
+  return network->forward(
+      batch.window, labels(batch.seed).for_transitions(batch.transition, batch.per_trajectory));
 }
 
 void Lifting::draw(std::uint64_t seed, const Tensor& member, const Tensor& step,

@@ -11,6 +11,7 @@ namespace slift {
 
 class Lifting : public Method {
  public:
+  // Throws UserError if more components persist than there are.
   Lifting(const LiftingConfig& config, std::vector<std::int64_t> state, std::int64_t window);
 
   std::optional<BackboneShape> backbone_shape() const override { return shape_; }
@@ -27,10 +28,13 @@ class Lifting : public Method {
                const Scales& scales) const override;
 
  private:
-  LabelSource labels(std::uint64_t seed) const { return {seed, shape_.label_dimension, kind_}; }
+  LabelSource labels(std::uint64_t seed) const {
+    return {seed, shape_.label_dimension, kind_, persistent_};
+  }
 
   BackboneShape shape_;
   kernels::LabelKind kind_;
+  std::int64_t persistent_;
 };
 
 }  // namespace slift

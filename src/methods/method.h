@@ -29,6 +29,7 @@ struct TrainingBatch {
   Tensor transition;  // [B] int64, which one of the data's each is
   Tensor iteration;   // [1] int64, of the optimiser; it is read on the device
   std::uint64_t seed = 0;
+  std::int64_t per_trajectory = 1;  // transitions that a trajectory has
 
   // Standard normals [B, n] for each (transition, iteration): the same ones at every call.
   Tensor normals(std::int64_t n) const;

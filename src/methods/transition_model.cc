@@ -100,8 +100,16 @@ Tensor TransitionModel::base(const Tensor& window) const {
 TrainingBatch TransitionModel::training_batch(const Tensor& window, const Tensor& next,
                                               const Tensor& transition, const Tensor& iteration,
                                               std::uint64_t seed) const {
-  return {(window - scales_.mean) / scales_.std, (next - base(window)) / scales_.scale, transition,
-          iteration, seed};
+  return {(window - scales_.mean) / scales_.std,
+          (next - base(window)) / scales_.scale,
+          transition,
+          iteration,
+          seed,
+          per_trajectory()};
+}
+
+std::int64_t TransitionModel::per_trajectory() const {
+  return spec_.data.is_object() ? spec_.data.value("steps", std::int64_t{2}) - 1 : 1;
 }
 
 Tensor TransitionModel::forward(const Tensor& window, const Tensor& numbers) const {

@@ -47,6 +47,8 @@ class TransitionModel {
   // [B] int64; iteration [1] int64 counts for methods that draw anew in each.
   TrainingBatch training_batch(const Tensor& window, const Tensor& next, const Tensor& transition,
                                const Tensor& iteration, std::uint64_t seed) const;
+  // Transitions that a trajectory of the training data has.
+  std::int64_t per_trajectory() const;
   // Sets the method's own tensors from the first `members` trajectories; before to().
   void fit(const TrajectoryReader& reader, std::int64_t members);
 

@@ -9,6 +9,7 @@ namespace slift {
 namespace {
 
 constexpr std::int64_t kFreshLabels = 8;
+constexpr std::int64_t kMemberStride = std::int64_t{1} << 40;  // beyond all transitions
 
 // Below this share of the conditional variance the training labels count as interpolated ...
 constexpr double kInterpolated = 0.2;
@@ -54,8 +55,9 @@ GaugeReading read_gauge(const TransitionModel& model, const DeviceBatch& probe,
   std::vector<Tensor> outputs;
   const Tensor numbers =
       at::empty({probe.transition.size(0), method.numbers()}, batch.window.options());
-  for (const Tensor& j : at::arange(kFreshLabels, indices).unbind()) {
-    method.draw(seed, probe.transition, j, numbers);
+  for (std::int64_t j = 0; j < kFreshLabels; ++j) {
+    // Other members, not other steps: numbers may stay with a member.
+    method.draw(seed, probe.transition + j * kMemberStride, at::zeros({1}, indices), numbers);
     outputs.push_back(method.sample(model.network(), batch.window, numbers));
   }
   const Tensor fresh = at::stack(outputs);

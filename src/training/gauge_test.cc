@@ -66,8 +66,9 @@ TEST(Gauge, NumbersAreThoseOfTheirDefinition) {
   const Tensor y = probe.next.flatten().to(at::kDouble);
   double fresh = 0, spread = 0;
   std::vector<Tensor> samples;
-  for (const Tensor& j : at::arange(8, at::kLong).unbind()) {
-    samples.push_back(output(labels.for_members(probe.transition, j)));
+  for (std::int64_t j = 0; j < 8; ++j) {
+    const Tensor member = probe.transition + (j << 40);
+    samples.push_back(output(labels.for_members(member, at::zeros({1}, at::kLong))));
   }
   for (std::int64_t i = 0; i < 50; ++i) {
     double mean = 0;
