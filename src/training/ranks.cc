@@ -67,6 +67,13 @@ namespace {
 // for a validation or a checkpoint.
 constexpr std::chrono::minutes kPatience{30};
 
+// From 2.4 on the store uses libuv unless it is told not to, and Debian's LibTorch is built
+// without.
+template <typename Options>
+void use_plain_sockets(Options& options) {
+  if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
+}
+
 template <typename Group>
 std::function<void(Tensor&)> summing(const c10::intrusive_ptr<Group>& group) {
   return [group](Tensor& tensor) {
@@ -125,6 +132,7 @@ Ranks::Ranks(const RankInfo& info, const at::Device& device) : info_(info), devi
     store.isServer = leads();
     store.numWorkers = info.size;
     store.timeout = std::chrono::seconds(60);
+    use_plain_sockets(store);
     connection_->store = c10::make_intrusive<c10d::TCPStore>(host, store);
     connection_->add_up = connect(connection_->store, info, device, host);
   } catch (const UserError&) {
