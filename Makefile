@@ -23,9 +23,10 @@ test: build
 
 bench: configure
 	tools/setup.sh bench
-	cmake --build $(BUILD) --target bench_mlp_training bench_unet_training -j $(JOBS)
+	cmake --build $(BUILD) --target slift bench_mlp_training bench_unet_training -j $(JOBS)
 	/usr/bin/python3 bench/mlp_training.py $(BUILD)/bench/bench_mlp_training
 	/usr/bin/python3 bench/unet_training.py $(BUILD)/bench/bench_unet_training
+	bench/busy_machine.py $(BUILD)/slift
 
 format:
 	tools/check_format.sh --fix
