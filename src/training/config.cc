@@ -57,8 +57,7 @@ ConfigSchema TrainConfig::schema() {
   s.field("graph", &graph, Effect::kSpeed,
           "record a step on a GPU as one CUDA graph: faster, same results");
   s.field("threads", &threads, Effect::kSpeed,
-          "CPU threads, 0: OMP_NUM_THREADS or all cores; results agree to rounding",
-          within(0, 4096));
+          "CPU threads, 0: OMP_NUM_THREADS or all cores; the same results", within(0, 4096));
 
   s.section("validation", "Rollouts during training, compared with the truth");
   s.field("path", &validation_path, Effect::kSpeed, "trajectories not used for training");

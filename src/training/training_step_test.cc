@@ -1,4 +1,5 @@
 // Trainer::step() on every device, recorded as a CUDA graph where there is one.
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <torch/autograd.h>
 
@@ -113,6 +114,19 @@ TEST_P(TrainingStep, RecordedOrNotGivesTheSameBits) {
     }
     expect_same_bits(recorded.copied_state(), direct.copied_state());
   }
+}
+
+TEST_P(TrainingStep, BitsDoNotDependOnThreads) {
+  const int before = at::get_num_threads();
+  NamedTensors expected;
+  for (const int threads : {1, 2, 5}) {
+    set_threads(threads);
+    SteppingTrainer stepped = trainer();
+    stepped.advance_to(kStepsOfTest);
+    if (expected.empty()) expected = stepped.copied_state();
+    expect_same_bits(stepped.copied_state(), expected);
+  }
+  set_threads(before);
 }
 
 TEST_P(TrainingStep, ResumedGivesTheSameBits) {
