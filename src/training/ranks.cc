@@ -1,6 +1,7 @@
 #include "training/ranks.h"
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -125,6 +126,9 @@ Ranks::Ranks(const RankInfo& info, const at::Device& device) : info_(info), devi
     spdlog::info("{} ranks meet at {}:{}; started alone? unset {}", info.size, host, port,
                  info.size_from);
   }
+  // Gloo writes to its sockets like to files: a rank that is lost would end this one by a signal,
+  // before Gloo could say what happened.
+  std::signal(SIGPIPE, SIG_IGN);
   connection_ = std::make_unique<Connection>();
   try {
     c10d::TCPStoreOptions store;
