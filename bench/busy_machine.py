@@ -25,9 +25,11 @@ CONFIG = pathlib.Path(__file__).resolve().parent.parent / "configs" / "duffing-s
 
 
 def slift(program, *arguments):
-    output = subprocess.run([program, *map(str, arguments), "--json", "--quiet"], check=True,
-                            capture_output=True, text=True).stdout
-    return json.loads(output)
+    result = subprocess.run([program, *map(str, arguments), "--json", "--quiet"],
+                            stdout=subprocess.PIPE, text=True)  # errors go to the terminal
+    if result.returncode != 0:
+        sys.exit(f"{program} {arguments[0]} failed")
+    return json.loads(result.stdout)
 
 
 def train(program, folder):
@@ -76,9 +78,10 @@ def main():
               folder / "train.h5")
         slift(programs[0], "simulate", "duffing", "--members", 8192, "--seed", 2, "--out",
               folder / "test.h5")
-        train(programs[0], folder)
+        # By the older program: a newer one reads its model, not the other way round.
+        train(programs[-1], folder)
         (folder / "run" / "model.safetensors").rename(folder / "model.safetensors")
-        slift(programs[0], "rollout", folder / "model.safetensors", "--init", folder / "test.h5",
+        slift(programs[-1], "rollout", folder / "model.safetensors", "--init", folder / "test.h5",
               "--members", 4096, "--out", folder / "few.h5")
         for _ in range(ROUNDS):
             for work in WORK:
