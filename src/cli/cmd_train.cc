@@ -69,19 +69,33 @@ void declare_train(CLI::App& app) {
     const TrainResult result =
         train(config, {run, o->resume, o->overwrite, make_validator(config, run)});
     if (RankInfo::from_environment().rank > 0) return;  // the leading rank speaks for all
+    const Gauge& gauge = result.gauge;
+    const GaugeReading& fit = gauge.training.pooled;
+    std::string words = fmt::format("{}: loss {:.3e} after {} iterations, {}\n{}",
+                                    result.model.string(), result.loss, result.iterations,
+                                    format_duration(result.seconds), gauge.in_words());
+    const LiftingConfig& lifting = config.method.lifting;
+    const bool may_persist =
+        config.method.kind == "lifting" && lifting.dimension > 0 && lifting.persistent == 0;
+    if (gauge.is_frozen() && may_persist) {
+      words += fmt::format(
+          "\nwhat is missing at a step is missing at the next (correlation {:.2g}): the randomness "
+          "looks frozen, try --set lifting.persistent={}",
+          gauge.judged().residual_correlation, lifting.dimension);
+    }
     print_result({{"run", run},
                   {"model", result.model.string()},
                   {"iterations", result.iterations},
                   {"parameters", result.parameters},
                   {"loss", result.loss},
-                  {"gauge", result.gauge.verdict()},
-                  {"fitted_share", result.gauge.fitted_share()},
-                  {"fitted_ratio", result.gauge.fitted_ratio()},
-                  {"spread_ratio", result.gauge.spread_ratio()},
+                  {"gauge", gauge.verdict()},
+                  {"fitted_share", fit.fitted_share()},
+                  {"fitted_ratio", fit.fitted_ratio()},
+                  {"spread_ratio", gauge.judged().pooled.spread_ratio()},
+                  {"judged_on", gauge.held_out ? "validation" : "training"},
+                  {"residual_correlation", gauge.judged().residual_correlation},
                   {"seconds", result.seconds}},
-                 fmt::format("{}: loss {:.3e} after {} iterations, {}\n{}", result.model.string(),
-                             result.loss, result.iterations, format_duration(result.seconds),
-                             result.gauge.in_words()));
+                 words);
   });
 }
 

@@ -19,6 +19,10 @@ using nlohmann::json;
 
 namespace {
 
+json gauge_data(const GaugeCurve& gauge) {
+  return {{"t", gauge.t}, {"training", gauge.training}, {"held_out", gauge.held_out}};
+}
+
 // What report.js draws the charts from.
 json chart_data(const std::vector<RunData>& runs, double end_time) {
   json data = {{"system", runs.front().system},
@@ -29,7 +33,8 @@ json chart_data(const std::vector<RunData>& runs, double end_time) {
     data["runs"].push_back({{"label", run.label},
                             {"trained", !run.config.empty()},
                             {"evaluation", run.evaluation},
-                            {"loss", {{"step", run.loss.step}, {"value", run.loss.loss}}}});
+                            {"loss", {{"step", run.log.loss.step}, {"value", run.log.loss.loss}}},
+                            {"gauge", gauge_data(run.log.gauge)}});
   }
   return data;
 }

@@ -474,14 +474,44 @@ TEST_F(ReportTest, LossesSurviveResumesAndACutLine) {
       "{\"step\":1,\"loss\":8}\n{\"step\":2,\"loss\":7}\n{\"step\":3,\"loss\":6}\n"
       "{\"step\":2,\"loss\":4}\n{\"step\":3,\"loss\":null}\n\n"
       "{\"step\":4,\"loss\":2}\n{\"step\":5,\"lo");
-  const LossCurve all = load_losses(file, 100);
+  const LossCurve all = load_log(file, 100).loss;
   EXPECT_EQ(all.step, (std::vector<std::int64_t>{1, 2, 4}));
   EXPECT_EQ(all.loss, (std::vector<double>{8, 4, 2}));
-  const LossCurve thinned = load_losses(file, 2);
+  const LossCurve thinned = load_log(file, 2).loss;
   EXPECT_EQ(thinned.step, (std::vector<std::int64_t>{2, 4}));
   EXPECT_EQ(thinned.loss, (std::vector<double>{6, 2}));
   write_file_atomically(file, "{\"step\":1,\n{\"step\":2,\"loss\":1}\n");
-  EXPECT_NE(message_of([&] { load_losses(file, 9); }).find("line 1"), std::string::npos);
+  EXPECT_NE(message_of([&] { load_log(file, 9); }).find("line 1"), std::string::npos);
+  write_file_atomically(file, "{\"step\":1}\n{\"step\":2,\"gauge\":{\"steps\":[3]}}\n");
+  EXPECT_NE(message_of([&] { load_log(file, 9); }).find("line 2"), std::string::npos);
+}
+
+TEST_F(ReportTest, TheLastReadingOfTheGaugeIsShown) {
+  const ReportRun run = make_vector_run();
+  const auto reading = [](double spread) { return json{{"spread", spread}, {"conditional", 0.5}}; };
+  json gauge = reading(0.4);
+  gauge["verdict"] = "interpolating";
+  gauge["held_out"] = reading(0.1);
+  for (const int t : {0, 7}) {
+    json step = reading(0.25);
+    step["t"] = t, step["held_out"] = reading(t == 0 ? 0.05 : 0.5);
+    gauge["steps"].push_back(step);
+  }
+  json older = gauge;
+  older["verdict"] = "not yet interpolating";
+  write_file_atomically(run.folder / "metrics.jsonl",
+                        json{{"step", 1}, {"loss", 1}, {"gauge", older}}.dump() + "\n" +
+                            json{{"step", 2}, {"loss", 1}, {"gauge", gauge}}.dump() + "\n" +
+                            "{\"step\": 3, \"loss\": 1}\n");
+  const std::string html = report_of({run});
+  EXPECT_NE(
+      html.find("One step ahead, on held-out windows, it is interpolating: fresh labels spread "
+                "0.2 of their error (1 is right)."),
+      std::string::npos);
+  const json drawn = data_of(html).at("runs")[0].at("gauge");
+  EXPECT_EQ(drawn.at("t"), json({0, 7}));
+  EXPECT_EQ(drawn.at("training"), json({0.5, 0.5}));
+  EXPECT_EQ(drawn.at("held_out"), json({0.1, 1.0}));
 }
 
 TEST(Html, FillsEachPlaceholderOnce) {
@@ -501,7 +531,7 @@ TEST(Assets, EveryChartHasItsSectionAndItsLink) {
         << name;
     EXPECT_NE(code.find("(\"" + name + "\""), std::string::npos) << name;
   }
-  EXPECT_EQ(charts, 7U);
+  EXPECT_EQ(charts, 8U);
 }
 
 TEST(Assets, AreThere) {

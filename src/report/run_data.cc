@@ -162,10 +162,55 @@ void read_evaluation(const ReportRun& source, RunData& run) {
   }
 }
 
+// Takes the loss of a line of the log, in place of those from its step on.
+void add_loss(const json& entry, LossCurve& curve) {
+  const auto step = entry["step"].get<std::int64_t>();
+  const double loss = entry.contains("loss") ? number_in(entry["loss"]) : kNaN;
+  while (!curve.step.empty() && curve.step.back() >= step) {
+    curve.step.pop_back();
+    curve.loss.pop_back();
+  }
+  if (!std::isfinite(loss)) return;
+  curve.step.push_back(step);
+  curve.loss.push_back(loss);
+}
+
+LossCurve thinned(const LossCurve& all, std::size_t max_points) {
+  const std::size_t stretch = (all.step.size() + max_points - 1) / max_points;
+  if (stretch <= 1) return all;
+  LossCurve curve;
+  for (std::size_t first = 0; first < all.step.size(); first += stretch) {
+    const std::size_t last = std::min(first + stretch, all.step.size()) - 1;
+    double sum = 0;
+    for (std::size_t i = first; i <= last; ++i) sum += all.loss[i];
+    curve.step.push_back(all.step[last]);
+    curve.loss.push_back(sum / static_cast<double>(last - first + 1));
+  }
+  return curve;
+}
+
+double spread_ratio_in(const json& reading) {
+  return number_in(reading.at("spread")) / number_in(reading.at("conditional"));
+}
+
+GaugeCurve gauge_in(const json& gauge) {
+  GaugeCurve curve;
+  if (!gauge.contains("steps")) return curve;  // of slift before 0.2
+  curve.verdict = gauge.at("verdict").get<std::string>();
+  curve.is_held_out = gauge.contains("held_out");
+  curve.pooled = spread_ratio_in(curve.is_held_out ? gauge.at("held_out") : gauge);
+  for (const json& step : gauge.at("steps")) {
+    curve.t.push_back(step.at("t").get<std::int64_t>());
+    curve.training.push_back(spread_ratio_in(step));
+    if (curve.is_held_out) curve.held_out.push_back(spread_ratio_in(step.at("held_out")));
+  }
+  return curve;
+}
+
 }  // namespace
 
-LossCurve load_losses(const fs::path& file, std::size_t max_points) {
-  LossCurve all;
+TrainingLog load_log(const fs::path& file, std::size_t max_points) {
+  TrainingLog log;
   std::istringstream lines(read_file(file));
   std::string line;
   for (std::int64_t number = 1; std::getline(lines, line); ++number) {
@@ -174,27 +219,16 @@ LossCurve load_losses(const fs::path& file, std::size_t max_points) {
     if (entry.is_discarded() && lines.eof()) break;  // cut off in the middle of a write
     require(entry.is_object() && entry.contains("step") && entry["step"].is_number(),
             "{}: line {} is not a JSON object with a step", file.string(), number);
-    const auto step = entry["step"].get<std::int64_t>();
-    const double loss = entry.contains("loss") ? number_in(entry["loss"]) : kNaN;
-    while (!all.step.empty() && all.step.back() >= step) {
-      all.step.pop_back();
-      all.loss.pop_back();
+    add_loss(entry, log.loss);
+    if (!entry.contains("gauge")) continue;
+    try {
+      log.gauge = gauge_in(entry["gauge"]);
+    } catch (const json::exception& error) {
+      fail("{}: line {}: not a reading of the gauge: {}", file.string(), number, error.what());
     }
-    if (!std::isfinite(loss)) continue;
-    all.step.push_back(step);
-    all.loss.push_back(loss);
   }
-  const std::size_t stretch = (all.step.size() + max_points - 1) / max_points;
-  if (stretch <= 1) return all;
-  LossCurve thinned;
-  for (std::size_t first = 0; first < all.step.size(); first += stretch) {
-    const std::size_t last = std::min(first + stretch, all.step.size()) - 1;
-    double sum = 0;
-    for (std::size_t i = first; i <= last; ++i) sum += all.loss[i];
-    thinned.step.push_back(all.step[last]);
-    thinned.loss.push_back(sum / static_cast<double>(last - first + 1));
-  }
-  return thinned;
+  log.loss = thinned(log.loss, max_points);
+  return log;
 }
 
 RunData load_run(const ReportRun& run) {
@@ -204,7 +238,7 @@ RunData load_run(const ReportRun& run) {
   const fs::path config = run.folder / "config.toml", metrics = run.folder / "metrics.jsonl";
   if (run.folder.empty()) return data;
   if (fs::exists(config)) data.config = read_file(config);
-  if (fs::exists(metrics)) data.loss = load_losses(metrics, kMaxLossPoints);
+  if (fs::exists(metrics)) data.log = load_log(metrics, kMaxLossPoints);
   return data;
 }
 

@@ -18,6 +18,21 @@ struct LossCurve {
   std::vector<double> loss;
 };
 
+// The last reading of the gauge, one step from true windows: for steps t of a trajectory the
+// variance across fresh labels over the squared error of their mean.
+struct GaugeCurve {
+  std::string verdict;  // empty if the log has no reading
+  double pooled = 0;    // on held-out windows where there are any, else on training windows
+  bool is_held_out = false;
+  std::vector<std::int64_t> t;
+  std::vector<double> training, held_out;  // by t; held_out may be empty
+};
+
+struct TrainingLog {
+  LossCurve loss;
+  GaugeCurve gauge;
+};
+
 // Generated over true standard deviation, averaged over the steps after the first: of the field
 // where it is smallest, and where it is largest. NaN if no field of the truth varies.
 struct Spread {
@@ -36,7 +51,7 @@ struct MemorisationCheck {
 struct RunData {
   std::string label;
   std::string config;         // config.toml as text; empty if there is none
-  LossCurve loss;             // empty without metrics.jsonl
+  TrainingLog log;            // empty without metrics.jsonl
   nlohmann::json evaluation;  // known to have the parts named below, tables of the right shape
   std::string system;
   std::int64_t members = 0;              // of the ensemble and of each half of the truth
@@ -58,8 +73,8 @@ struct RunData {
 RunData load_run(const ReportRun& run);
 
 // Reads metrics.jsonl. A last line that was cut off is skipped, as are losses that are not finite.
-// Where a resumed run repeats steps, the later lines win. At most `max_points` points are
+// Where a resumed run repeats steps, the later lines win. At most `max_points` losses are
 // returned: averages over equal stretches of lines.
-LossCurve load_losses(const std::filesystem::path& file, std::size_t max_points);
+TrainingLog load_log(const std::filesystem::path& file, std::size_t max_points);
 
 }  // namespace slift

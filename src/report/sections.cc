@@ -197,6 +197,7 @@ std::string verdict_html(const std::vector<RunData>& runs) {
                                  escape_html(subject.headline));
   html += sentence_html(subject.distance, false) +
           sentence_html(subject.spread, subject.collapsed) + sentence_html(subject.worst, false) +
+          sentence_html(subject.one_step, false) +
           sentence_html(subject.nearest, subject.memorised);
   if (runs.size() > 1) html += "<ul>\n";
   for (std::size_t i = 1; i < runs.size(); ++i) {

@@ -99,6 +99,14 @@ std::string worst_sentence(const RunData& run) {
   return text;
 }
 
+std::string one_step_sentence(const GaugeCurve& gauge) {
+  if (gauge.verdict.empty()) return "";
+  return fmt::format(
+      "One step ahead, on {} windows, it is {}: fresh labels spread {} of their error (1 is "
+      "right).",
+      gauge.is_held_out ? "held-out" : "training", gauge.verdict, short_number(gauge.pooled));
+}
+
 std::string nearest_sentence(const MemorisationCheck& nearest) {
   const auto fresh = [](double floor, const std::string& words) {
     return std::isfinite(floor) ? " (fresh truth: " + words + ")" : "";
@@ -145,6 +153,7 @@ Verdict verdict_of(const RunData& run) {
   v.distance = distance_sentence(run);
   v.spread = spread_sentence(spreads);
   v.worst = worst_sentence(run);
+  v.one_step = one_step_sentence(run.log.gauge);
   v.collapsed = spreads.smallest() < kCollapsedSpread;
   if (v.collapsed) {
     v.headline += v.level == Level::kBad ? ", collapsed towards the mean"

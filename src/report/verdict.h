@@ -32,6 +32,7 @@ struct Verdict {
   std::string distance;  // a sentence with the numbers
   std::string spread;    // a sentence with the numbers; empty if nothing varies
   std::string worst;     // names the worst score; empty if none is worse than the first
+  std::string one_step;  // what the gauge said at the end of training; empty without a log
   bool memorised = false;
   std::string nearest;  // a sentence with the numbers; empty if it was not checked
 };

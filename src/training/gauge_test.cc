@@ -4,6 +4,7 @@
 #include <torch/autograd.h>
 
 #include "core/random.h"
+#include "core/testing.h"
 #include "methods/labels.h"
 
 namespace slift {
@@ -29,6 +30,10 @@ TransitionModel make_model(std::int64_t label_dimension, std::int64_t width) {
   TransitionModel model(spec);
   model.backbone().initialise(1);
   return model;
+}
+
+Gauge gauge_of(const TransitionModel& model, const DeviceBatch& probe, std::uint64_t seed) {
+  return read_gauge(model, {.steps = {0}, .transitions = {probe}}, nullptr, seed);
 }
 
 // Full-batch gradient descent with momentum on the fixed labels.
@@ -58,7 +63,7 @@ TEST(Gauge, NumbersAreThoseOfTheirDefinition) {
   const LabelSource labels{7, 3};
   TransitionModel model = make_model(3, 32);
   fit(model, probe, labels, 20);
-  const GaugeReading r = read_gauge(model, probe, labels.seed);
+  const GaugeReading r = gauge_of(model, probe, labels.seed).training.pooled;
   torch::NoGradGuard no_grad;
   const auto output = [&](const Tensor& label) {
     return model.forward(probe.window, label).flatten().to(at::kDouble);
@@ -90,15 +95,27 @@ TEST(Gauge, NumbersAreThoseOfTheirDefinition) {
 
 TEST(Gauge, ALiftedModelInterpolatesAndCarriesTheConditionalVariance) {
   const DeviceBatch probe = noise_pairs(64);
-  const LabelSource labels{7, 16};
-  TransitionModel model = make_model(16, 128);
+  const LabelSource labels{7, 8};
+  TransitionModel model = make_model(8, 128);
   fit(model, probe, labels, 300);
-  const GaugeReading r = read_gauge(model, probe, labels.seed);
-  EXPECT_EQ(r.verdict(), "interpolating") << r.in_words();
+  const Gauge gauge = gauge_of(model, probe, labels.seed);
+  const GaugeReading& r = gauge.training.pooled;
+  EXPECT_EQ(gauge.verdict(), "interpolating") << gauge.in_words();
   EXPECT_LT(r.fitted_share(), 0.01);
   EXPECT_LT(r.fitted_ratio(), 0.02);
-  EXPECT_GT(r.spread_ratio(), 0.2);
+  EXPECT_GT(r.spread_ratio(), 0.5);
   EXPECT_LT(r.spread_ratio(), 2);
+}
+
+// So many dimensions that fresh labels fall between the few that were learned.
+TEST(Gauge, InterpolatingAloneIsNotEnough) {
+  const DeviceBatch probe = noise_pairs(64);
+  const LabelSource labels{7, 64};
+  TransitionModel model = make_model(64, 128);
+  fit(model, probe, labels, 300);
+  const Gauge gauge = gauge_of(model, probe, labels.seed);
+  EXPECT_LT(gauge.training.pooled.fitted_ratio(), 1e-6);
+  EXPECT_EQ(gauge.verdict(), "interpolating, too narrow") << gauge.in_words();
 }
 
 TEST(Gauge, WithoutLabelsNoiseCollapsesToTheMean) {
@@ -106,28 +123,129 @@ TEST(Gauge, WithoutLabelsNoiseCollapsesToTheMean) {
   const LabelSource labels{7, 0};
   TransitionModel model = make_model(0, 16);
   fit(model, probe, labels, 200);
-  const GaugeReading r = read_gauge(model, probe, labels.seed);
-  EXPECT_EQ(r.verdict(), "mean collapse") << r.in_words();
+  const Gauge gauge = gauge_of(model, probe, labels.seed);
+  const GaugeReading& r = gauge.training.pooled;
+  EXPECT_EQ(gauge.verdict(), "mean collapse") << gauge.in_words();
   EXPECT_EQ(r.spread, 0);
   EXPECT_NEAR(r.fitted, r.conditional, 1e-6);
 }
 
-TEST(Gauge, VerdictsAndTheirWords) {
-  GaugeReading r{.fitted = 0.3, .fresh = 1.5, .spread = 0.5, .conditional = 1, .variance = 1};
-  EXPECT_EQ(r.verdict(), "not yet interpolating");
-  EXPECT_EQ(
-      r.in_words(),
-      "not yet interpolating: of the conditional variance, the loss on training labels is 0.3 "
-      "and fresh labels spread 0.5; samples will be under-dispersed; more iterations or a "
-      "larger network would help");
-  r.fitted = 0.01;
-  EXPECT_EQ(r.verdict(), "interpolating");
+// Of one step, with a variance of 1 and fresh = conditional + spread.
+ProbeReading reading(double fitted, double spread, double conditional) {
+  const GaugeReading r{fitted, conditional + spread, spread, conditional, 1};
+  return {.pooled = r, .at_step = {r}};
+}
+
+TEST(Gauge, Verdicts) {
+  const auto verdict = [](double fitted, double spread, double conditional) {
+    return Gauge{{0}, reading(fitted, spread, conditional), std::nullopt}.verdict();
+  };
+  EXPECT_EQ(verdict(0.01, 0.6, 1), "interpolating");
+  EXPECT_EQ(verdict(0.3, 0.5, 1), "not yet interpolating");
+  EXPECT_EQ(verdict(0.9, 0.05, 1), "mean collapse");
+  // Fitted, and yet fresh labels make no samples.
+  EXPECT_EQ(verdict(0.01, 0.4, 1), "interpolating, too narrow");
+  EXPECT_EQ(verdict(0.01, 0.05, 1), "interpolating, too narrow");
+  EXPECT_EQ(verdict(0.01, 2.5, 1), "interpolating, too wide");
   // Nearly all is told by the window: a small loss is no sign of interpolation.
-  r = {.fitted = 0.009, .fresh = 0.0115, .spread = 0.0015, .conditional = 0.01, .variance = 1};
-  EXPECT_EQ(r.verdict(), "not yet interpolating");
-  r.fitted = 0.9, r.conditional = 1, r.spread = 0.05;
-  EXPECT_EQ(r.verdict(), "mean collapse");
-  EXPECT_EQ(r.in_words().find("mean collapse"), 0u);
+  EXPECT_EQ(verdict(0.009, 0.0015, 0.01), "not yet interpolating");
+  const double none = std::nan("");
+  EXPECT_EQ(verdict(none, 1, 1), "sampling");
+  EXPECT_EQ(verdict(none, 0.3, 1), "sampling, too narrow");
+  EXPECT_EQ(verdict(none, 0.01, 1), "mean collapse");
+}
+
+TEST(Gauge, WindowsHeldOutDecideOnTheSpread) {
+  Gauge gauge{{0, 5}, reading(0.01, 1, 1), reading(std::nan(""), 0.2, 1)};
+  gauge.held_out->at_step.push_back({std::nan(""), 1.1, 0.1, 1, 1});
+  EXPECT_EQ(gauge.verdict(), "interpolating, too narrow");
+  EXPECT_EQ(gauge.in_words(),
+            "interpolating, too narrow: the loss on training labels is 0.01 of the conditional "
+            "variance, fresh labels spread 0.2 of their error on held-out windows, least at step 5 "
+            "(0.1); 1 is right; fresh labels fall between those that were learned");
+}
+
+TEST(Gauge, AllStepsOfShortTrajectoriesAndPairsOfLongOnes) {
+  EXPECT_EQ(probed_steps(3), (std::vector<std::int64_t>{0, 1, 2}));
+  EXPECT_EQ(probed_steps(16).size(), 16u);
+  for (const std::int64_t transitions : {17, 63, 1000}) {
+    const std::vector<std::int64_t> steps = probed_steps(transitions);
+    ASSERT_EQ(steps.size(), 16u);
+    EXPECT_EQ(steps.front(), 0);
+    EXPECT_EQ(steps.back(), transitions - 1);
+    for (std::size_t i = 1; i < steps.size(); ++i) {
+      EXPECT_GT(steps[i], steps[i - 1]);
+      if (i % 2 == 1) {
+        EXPECT_EQ(steps[i], steps[i - 1] + 1);
+      }
+    }
+  }
+}
+
+// Walks of one number, 6 states each, whose steps are drawn anew or stay what they were at first.
+TrajectoryReader write_walks(const TestFolder& folder, bool frozen) {
+  TrajectoryInfo info;
+  info.members = 300;
+  info.steps = 6;
+  info.state_shape = {1};
+  std::vector<float> states;
+  for (std::uint64_t m = 0; m < 300; ++m) {
+    std::vector<float> steps(5);
+    fill_normal({1, Purpose::kSystemNoise, m, 0}, steps);
+    float x = 0;
+    states.push_back(x);
+    for (std::size_t t = 0; t < 5; ++t) states.push_back(x += frozen ? steps[0] : steps[t]);
+  }
+  TrajectoryWriter writer(folder / "walks.h5", info);
+  writer.write(0, info.members, states);
+  writer.commit();
+  return TrajectoryReader(folder / "walks.h5");
+}
+
+TEST(Gauge, ProbesAreTransitionsOfTheFile) {
+  const TestFolder folder;
+  const TrajectoryReader reader = write_walks(folder, /*frozen=*/false);
+  const GaugeProbe probe = make_probe(reader, 290, {0, 4}, /*window=*/3, at::kCPU);
+  ASSERT_EQ(probe.transitions.size(), 2u);
+  std::vector<float> all(300 * 6);
+  reader.read(0, 300, all);
+  for (const std::size_t i : {0U, 1U}) {
+    const DeviceBatch& rows = probe.transitions[i];
+    ASSERT_EQ(rows.transition.size(0), 256);
+    for (const std::int64_t row : {0, 100, 255}) {
+      const auto k = rows.transition[row].item<std::int64_t>();
+      EXPECT_EQ(k / 5, row * 290 / 256);
+      const std::int64_t t = k % 5;
+      EXPECT_EQ(t, probe.steps[i]);
+      const float* states = all.data() + k / 5 * 6;
+      EXPECT_EQ(rows.next[row][0].item<float>(), states[t + 1]);
+      for (std::int64_t age = 0; age < 3; ++age) {
+        EXPECT_EQ(rows.window[row][2 - age][0].item<float>(),
+                  states[std::max<std::int64_t>(t - age, 0)]);
+      }
+    }
+  }
+}
+
+// Of a model that has learned the mean, from a window of one state: errors of frozen steps are
+// alike all along, those of independent ones are not.
+TEST(Gauge, ErrorsPersistWhereTheRandomnessIsFrozen) {
+  for (const bool frozen : {false, true}) {
+    const TestFolder folder;
+    const TrajectoryReader reader = write_walks(folder, frozen);
+    const GaugeProbe probe = make_probe(reader, 300, probed_steps(5), 1, at::kCPU);
+    TransitionModel model = make_model(0, 16);
+    std::vector<Tensor> windows, nexts;
+    for (const DeviceBatch& rows : probe.transitions) {
+      windows.push_back(rows.window);
+      nexts.push_back(frozen ? rows.window.select(1, 0) : rows.next);
+    }
+    const Tensor next = at::cat(nexts);
+    fit(model, {at::cat(windows), next, at::arange(next.size(0), at::kLong)}, {1, 0}, 300);
+    const Gauge gauge = read_gauge(model, probe, nullptr, 1);
+    EXPECT_EQ(gauge.is_frozen(), frozen) << gauge.training.residual_correlation;
+    EXPECT_NEAR(gauge.training.residual_correlation, frozen ? 1 : 0, 0.1);
+  }
 }
 
 }  // namespace

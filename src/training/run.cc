@@ -81,8 +81,27 @@ class Stopwatch {
 };
 
 json to_json(const GaugeReading& g) {
-  return {{"fitted", g.fitted},           {"fresh", g.fresh},       {"spread", g.spread},
-          {"conditional", g.conditional}, {"variance", g.variance}, {"verdict", g.verdict()}};
+  json object = {{"fresh", g.fresh},
+                 {"spread", g.spread},
+                 {"conditional", g.conditional},
+                 {"variance", g.variance}};
+  if (g.has_fitted()) object["fitted"] = g.fitted;
+  return object;
+}
+
+// Training transitions first, what was held out inside.
+json to_json(const Gauge& gauge) {
+  json object = to_json(gauge.training.pooled);
+  object["verdict"] = gauge.verdict();
+  object["residual_correlation"] = gauge.judged().residual_correlation;
+  if (gauge.held_out) object["held_out"] = to_json(gauge.held_out->pooled);
+  for (std::size_t i = 0; i < gauge.steps.size(); ++i) {
+    json step = to_json(gauge.training.at_step[i]);
+    step["t"] = gauge.steps[i];
+    if (gauge.held_out) step["held_out"] = to_json(gauge.held_out->at_step[i]);
+    object["steps"].push_back(step);
+  }
+  return object;
 }
 
 class Run {
@@ -223,7 +242,7 @@ class Run {
   }
 
   // The one line of a method without a network.
-  void log_fit(const GaugeReading& gauge) {
+  void log_fit(const Gauge& gauge) {
     last_loss_ = trainer_.loss_of_probe();
     if (!ranks_.leads()) return;
     log_->write({{"step", 0},

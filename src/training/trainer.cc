@@ -35,11 +35,6 @@ TransitionModel build_model(const TrainConfig& config, const TrajectoryReader& r
   return model;
 }
 
-// Rows of the gauge's probe: enough for two digits, few enough to cost nothing.
-std::int64_t probe_rows(const TrainConfig& config, const TrajectoryInfo& info) {
-  return std::min<std::int64_t>(config.batch, info.is_vector() ? 1024 : 32);
-}
-
 }  // namespace
 
 Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
@@ -71,7 +66,22 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
   if (model_->network() != nullptr) {
     optimizer_ = std::make_unique<Optimizer>(model_->backbone().weights(), config);
   }
-  probe_ = feed_->get(0, probe_rows(config, reader_.info()));
+  make_probes(members);
+}
+
+void Trainer::make_probes(std::int64_t members) {
+  const std::int64_t window = config_.net.window;
+  std::int64_t transitions = reader_.info().steps - 1;
+  if (config_.validate_every > 0 && !config_.validation_path.empty()) {
+    const TrajectoryReader validation(config_.validation_path);
+    const TrajectoryInfo& info = validation.info();
+    require(info.record.empty() && info.state_shape == reader_.info().state_shape && info.steps > 1,
+            "{}: is not of states like those of {}", config_.validation_path, config_.path);
+    transitions = std::min(transitions, info.steps - 1);
+    held_out_probe_ =
+        make_probe(validation, info.members, probed_steps(transitions), window, device_);
+  }
+  probe_ = make_probe(reader_, members, probed_steps(transitions), window, device_);
 }
 
 void Trainer::set_iteration(std::int64_t iteration) {
@@ -157,14 +167,23 @@ void Trainer::prepare_update() {
   optimizer_->prepare(rate_);
 }
 
-GaugeReading Trainer::gauge() {
-  return read_gauge(*model_, probe_, static_cast<std::uint64_t>(config_.seed));
+Gauge Trainer::gauge() {
+  Gauge gauge;
+  with_averaged_weights([&](const TransitionModel& model) {
+    gauge = read_gauge(model, probe_, held_out_probe_ ? &*held_out_probe_ : nullptr,
+                       static_cast<std::uint64_t>(config_.seed));
+  });
+  return gauge;
 }
 
 double Trainer::loss_of_probe() {
   const torch::NoGradGuard no_grad;
-  const TrainingBatch batch = in_units_of_the_loss(probe_);
-  return model_->method().loss(model_->network(), batch, loss_).item<double>();
+  double sum = 0;
+  for (const DeviceBatch& rows : probe_.transitions) {
+    const TrainingBatch batch = in_units_of_the_loss(rows);
+    sum += model_->method().loss(model_->network(), batch, loss_).item<double>();
+  }
+  return sum / static_cast<double>(probe_.transitions.size());
 }
 
 void Trainer::with_averaged_weights(const std::function<void(const TransitionModel&)>& use) {

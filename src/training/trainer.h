@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -47,14 +48,17 @@ class Trainer {
   Optimizer& optimizer() { return *optimizer_; }
   const BatchFeed& feed() const { return *feed_; }
 
-  // Of the current weights, on the first transitions of the training order.
-  GaugeReading gauge();
+  // Of the weights that the model file gets, on training data and, if the config has validation, on
+  // validation data.
+  Gauge gauge();
+  // The loss on the gauge's training transitions.
   double loss_of_probe();
 
   // Calls `use` while the model has its averaged weights.
   void with_averaged_weights(const std::function<void(const TransitionModel&)>& use);
 
  private:
+  void make_probes(std::int64_t members);
   TrainingBatch in_units_of_the_loss(const DeviceBatch& batch) const;
   // Of the staged batch, by the parts that train.accumulate asks for.
   void compute_loss_and_gradients();
@@ -77,7 +81,8 @@ class Trainer {
   Tensor last_loss_;
   Tensor clock_;  // [1] int64, the iteration as the device has it
   StepGraph graph_;
-  DeviceBatch probe_;  // of the gauge
+  GaugeProbe probe_;
+  std::optional<GaugeProbe> held_out_probe_;
   std::int64_t iteration_ = 0;
   double rate_ = 0, phase_ = 0;
 };
@@ -98,7 +103,7 @@ struct TrainResult {
   std::int64_t iterations = 0, parameters = 0;
   double loss = 0;     // mean over the last log interval, in scaled units
   double seconds = 0;  // spent in training, over all processes of a resumed run
-  GaugeReading gauge;  // of the last weights
+  Gauge gauge;         // of the model
 };
 
 // Throws UserError for a bad config or data, or if another process trains in the folder,

@@ -30,7 +30,7 @@ TEST_F(OutputTest, EveryCommandHasItsKeys) {
   expect_keys(
       json_of({"train", path("small.toml"), "-o", path("json-run"), "--set", "train.iterations=3"}),
       {"run", "model", "iterations", "parameters", "loss", "gauge", "fitted_share", "fitted_ratio",
-       "spread_ratio", "seconds"});
+       "spread_ratio", "judged_on", "residual_correlation", "seconds"});
   expect_keys(json_of({"rollout", path("json-run"), "-m", "64"}),
               {"out", "members", "first_member", "steps", "every", "seed", "init"});
   const auto checked = json_of({"rollout", path("json-run"), "-m", "64", "--check"}).at("check");

@@ -295,11 +295,31 @@
     if (missing.length > 0) remark(parent, "No log of: " + missing.join(", ") + ".");
   }
 
+  function drawGauge() {
+    const lines = [];
+    data.runs.forEach((run, i) => {
+      const { t, training, held_out } = run.gauge;
+      const heldOut = held_out.length > 0;
+      if (heldOut) lines.push(runLine(i, t, held_out, { log: true }));
+      if (t.length > 0) {
+        const label = run.label + ", training windows";
+        lines.push(Object.assign(runLine(i, t, training, { log: true, width: heldOut ? 1 : 2, dash: [2, 3] }), { label: label }));
+      }
+    });
+    if (lines.length === 0) return;
+    const steps = lines[0].data.map((p) => p.x);
+    lines.push(line("right", [steps[0], steps[steps.length - 1]], [1, 1],
+                    { log: true, colour: colour("floor"), width: 1.5, dash: [4, 3], order: 1, bare: true }));
+    draw(show("gauge"), "Spread of one step over its error", lines, axis("step t of the trajectory", {}),
+         axis("spread / error, as variances", { log: true, ...logLimits(lines) }));
+  }
+
   drawDistance();
   drawMoments("spread", "std", "std");
   drawMoments("mean", "mean", "mean");
   drawQuantiles();
   drawRanks();
   drawSpectra();
+  drawGauge();
   drawLoss();
 })();
