@@ -5,6 +5,9 @@
 
 #include <algorithm>
 
+#include "core/parallel.h"
+#include "tensor/runtime.h"
+
 namespace slift {
 namespace {
 
@@ -74,25 +77,37 @@ double correlation_of_pairs(const Tensor& before, const Tensor& after) {
 
 ProbeReading read_probe(const TransitionModel& model, const GaugeProbe& probe, std::uint64_t seed,
                         bool trained_on) {
+  const std::size_t count = probe.steps.size();
+  std::vector<OneStep> read(count);
+  const auto read_one = [&](std::int64_t i) {
+    const torch::NoGradGuard no_grad;  // of this thread
+    const auto step = static_cast<std::size_t>(i);
+    read[step] = read_step(model, probe.transitions[step], seed, trained_on);
+  };
+  if (model.device().is_cpu()) {
+    parallel_for(std::ssize(read), [&](std::int64_t i) {
+      const SerialMath serial;
+      read_one(i);
+    });
+  } else {
+    for (std::int64_t i = 0; i < std::ssize(read); ++i) read_one(i);
+  }
+
   ProbeReading result;
   std::vector<Tensor> means;
-  Tensor last_error;
   double correlations = 0, pairs = 0;
-  const auto count = static_cast<double>(probe.steps.size());
-  for (std::size_t i = 0; i < probe.steps.size(); ++i) {
-    const OneStep step = read_step(model, probe.transitions[i], seed, trained_on);
+  for (std::size_t i = 0; i < count; ++i) {
+    const OneStep& step = read[i];
     result.at_step.push_back(step.reading);
     means.push_back(step.target_mean);
     for (double GaugeReading::*part :
          {&GaugeReading::fitted, &GaugeReading::fresh, &GaugeReading::spread,
           &GaugeReading::conditional, &GaugeReading::variance}) {
-      result.pooled.*part += step.reading.*part / count;
+      result.pooled.*part += step.reading.*part / static_cast<double>(count);
     }
-    if (i > 0 && probe.steps[i] == probe.steps[i - 1] + 1) {
-      const double correlation = correlation_of_pairs(last_error, step.error);
-      if (std::isfinite(correlation)) correlations += correlation, pairs += 1;
-    }
-    last_error = step.error;
+    if (i == 0 || probe.steps[i] != probe.steps[i - 1] + 1) continue;
+    const double correlation = correlation_of_pairs(read[i - 1].error, step.error);
+    if (std::isfinite(correlation)) correlations += correlation, pairs += 1;
   }
   // All targets around one mean: what they vary at a step, and what their means do between steps.
   const Tensor at_steps = at::stack(means);
