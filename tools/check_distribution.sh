@@ -7,7 +7,8 @@
 #
 # The system is made in FOLDER (default: build/distribution/SUITE; 8 GB) and kept; a folder that
 # holds one already is used again with a new clone. Packages come from $MIRROR or, if that is not
-# set, from the mirror this system uses. With ONLY=demo the tests are left out.
+# set, from the mirror this system uses. With ONLY=demo the tests are left out; with STALE=1 a mirror
+# whose lists have expired will do.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,6 +32,9 @@ if [[ ! -e $system/etc/debian_version ]]; then
     { tail -n 5 "$system.log" >&2; exit 1; }
 fi
 cp /etc/resolv.conf /etc/hosts "$system/etc/"
+if [[ -n ${STALE:-} ]]; then
+  echo 'Acquire::Check-Valid-Until "false";' >"$system/etc/apt/apt.conf.d/stale"
+fi
 
 rm -rf "$system/srv/slift.git"
 git clone --quiet --bare . "$system/srv/slift.git"
