@@ -23,7 +23,10 @@ constexpr double kCollapsed = 0.1;
 // ... and outside these as too narrow or too wide, a factor of 1.4 in the standard deviation.
 constexpr double kNarrow = 0.5, kWide = 2;
 // From here on errors persist along trajectories.
-constexpr double kFrozen = 0.2;
+constexpr double kFrozen = 0.1;
+// ... where the mean explains at least the rest of the variance: errors of a mean that is not
+// learned persist, too.
+constexpr double kUnexplained = 0.5;
 
 double mean_of(const Tensor& x) { return x.to(at::kDouble).mean().item<double>(); }
 
@@ -64,11 +67,12 @@ OneStep read_step(const TransitionModel& model, const DeviceBatch& rows, std::ui
 }
 
 // Whether pairs of trajectories whose errors are alike at one step are so at the next: the
-// correlation of the inner products of all pairs. Fields move, so errors are not compared point by
-// point. Errors of their own at each step have no sign in common and give 0.
+// correlation of the inner products of all pairs, without what all errors have in common. Fields
+// move, so errors are not compared point by point. Errors of their own at each step have no sign in
+// common and give 0.
 double correlation_of_pairs(const Tensor& before, const Tensor& after) {
   const auto products = [](const Tensor& error) {
-    const Tensor k = error.matmul(error.t()).to(at::kDouble);
+    const Tensor own = (error - error.mean(0)).to(at::kDouble), k = own.matmul(own.t());
     return k - at::diag(k.diag());
   };
   const Tensor a = products(before), b = products(after);
@@ -180,7 +184,11 @@ std::string Gauge::verdict() const {
   return "not yet interpolating";
 }
 
-bool Gauge::is_frozen() const { return judged().residual_correlation > kFrozen; }
+bool Gauge::is_frozen() const {
+  const ProbeReading& judge = judged();
+  return judge.residual_correlation > kFrozen &&
+         judge.pooled.conditional < kUnexplained * judge.pooled.variance;
+}
 
 std::string Gauge::in_words() const {
   const std::string kind = verdict();

@@ -165,6 +165,19 @@ TEST(Gauge, WindowsHeldOutDecideOnTheSpread) {
             "(0.1); 1 is right; fresh labels fall between those that were learned");
 }
 
+TEST(Gauge, AMeanThatIsNotLearnedSaysNothingOfFrozenRandomness) {
+  Gauge gauge{{0}, reading(0.01, 1, 0.4), std::nullopt};
+  gauge.training.residual_correlation = 0.3;
+  EXPECT_TRUE(gauge.is_frozen());
+  gauge.training.residual_correlation = 0.05;
+  EXPECT_FALSE(gauge.is_frozen());
+  gauge.training = reading(0.9, 0.01, 0.9);
+  gauge.training.residual_correlation = 0.7;
+  EXPECT_FALSE(gauge.is_frozen());
+  gauge.training.residual_correlation = std::nan("");
+  EXPECT_FALSE(gauge.is_frozen());
+}
+
 TEST(Gauge, AllStepsOfShortTrajectoriesAndPairsOfLongOnes) {
   EXPECT_EQ(probed_steps(3), (std::vector<std::int64_t>{0, 1, 2}));
   EXPECT_EQ(probed_steps(16).size(), 16u);
