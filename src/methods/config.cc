@@ -18,6 +18,11 @@ void MethodConfig::bind(ConfigSchema& s) {
       "components of the label that belong to the trajectory and that a member keeps through its "
       "rollout; 0: the paper's labels. For systems whose randomness is frozen",
       within(0, 65536));
+  s.field(
+      "jitter", &lifting.jitter, Effect::kResults,
+      "each visit of a transition sees its label moved by so many deviations, at random; 0: the "
+      "paper's labels. For gaussian labels, against gaps between them",
+      within(0, 100));
 }
 
 }  // namespace slift

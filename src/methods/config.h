@@ -13,6 +13,7 @@ struct LiftingConfig {
   std::int64_t dimension = 16;
   std::string kind = "gaussian";
   std::int64_t persistent = 0;
+  double jitter = 0;
 };
 
 struct MethodConfig {

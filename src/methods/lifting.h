@@ -31,10 +31,14 @@ class Lifting : public Method {
   LabelSource labels(std::uint64_t seed) const {
     return {seed, shape_.label_dimension, kind_, persistent_};
   }
+  // The labels of transitions; with jitter the middles of what their visits see, which is standard
+  // normal as a whole, as labels of a rollout are.
+  Tensor training_labels(const TrainingBatch& batch) const;
 
   BackboneShape shape_;
   kernels::LabelKind kind_;
   std::int64_t persistent_;
+  double jitter_;
 };
 
 }  // namespace slift
