@@ -1,5 +1,6 @@
 #include "report/report.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -77,7 +78,8 @@ class ReportTest : public ::testing::Test {
     info.dt = 0.5, info.system = "pendulum", info.record = record;
     std::vector<float> states;
     for (std::int64_t i = 0; i < kMembers * info.trajectory_size(); ++i) {
-      const double phase = static_cast<double>(i / info.trajectory_size());
+      const std::int64_t member = i / info.trajectory_size();
+      const double phase = static_cast<double>(member);
       states.push_back(static_cast<float>(spread * std::sin(phase + 0.1 * static_cast<double>(i))));
     }
     TrajectoryWriter writer(folder_ / name, info);
@@ -527,7 +529,7 @@ TEST(Assets, EveryChartHasItsSectionAndItsLink) {
   for (std::sregex_iterator m(page.begin(), page.end(), chart), end; m != end; ++m, ++charts) {
     const std::string name = (*m)[1];
     EXPECT_EQ(count_of(page, "<section id=\"" + name + "\" hidden>"), 1U) << name;
-    EXPECT_EQ(count_of(page, "href=\"#" + name + "\" data-chart-link=\"" + name + "\""), 1U)
+    EXPECT_EQ(count_of(page, fmt::format("href=\"#{0}\" data-chart-link=\"{0}\"", name)), 1U)
         << name;
     EXPECT_NE(code.find("(\"" + name + "\""), std::string::npos) << name;
   }

@@ -242,7 +242,7 @@ std::string conditional_html(const std::vector<RunData>& runs) {
 }
 
 std::string gallery_html(const Gallery& gallery) {
-  const std::string note =
+  std::string note =
       gallery.note.empty() ? "" : "<p class=\"remark\">" + escape_html(gallery.note) + "</p>\n";
   if (gallery.rows.empty()) return note;
   std::string html =

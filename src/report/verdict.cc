@@ -51,8 +51,7 @@ struct Spreads {
 
 std::string spread_skill_words(const Spreads& spreads) {
   if (!std::isfinite(spreads.conditional)) return short_number(spreads.overall);
-  const std::string branches =
-      short_number(spreads.conditional) + " among members with a common start";
+  std::string branches = short_number(spreads.conditional) + " among members with a common start";
   if (!std::isfinite(spreads.overall)) return branches;
   return short_number(spreads.overall) + " over all members and " + branches;
 }

@@ -93,12 +93,17 @@ TEST(Gauge, NumbersAreThoseOfTheirDefinition) {
   EXPECT_GT(r.spread, 0);
 }
 
+// Reads the gauge of a model with labels of dimension d that was fitted to `rows` pairs of noise.
+Gauge gauge_of_fitted(std::int64_t d, std::int64_t rows, std::int64_t width, int steps) {
+  const DeviceBatch probe = noise_pairs(rows);
+  const LabelSource labels{7, d};
+  TransitionModel model = make_model(d, width);
+  fit(model, probe, labels, steps);
+  return gauge_of(model, probe, labels.seed);
+}
+
 TEST(Gauge, ALiftedModelInterpolatesAndCarriesTheConditionalVariance) {
-  const DeviceBatch probe = noise_pairs(64);
-  const LabelSource labels{7, 8};
-  TransitionModel model = make_model(8, 128);
-  fit(model, probe, labels, 300);
-  const Gauge gauge = gauge_of(model, probe, labels.seed);
+  const Gauge gauge = gauge_of_fitted(8, 64, 128, 300);
   const GaugeReading& r = gauge.training.pooled;
   EXPECT_EQ(gauge.verdict(), "interpolating") << gauge.in_words();
   EXPECT_LT(r.fitted_share(), 0.01);
@@ -107,30 +112,22 @@ TEST(Gauge, ALiftedModelInterpolatesAndCarriesTheConditionalVariance) {
   EXPECT_LT(r.spread_ratio(), 2);
 }
 
-// So many dimensions that fresh labels fall between the few that were learned.
+// With so many dimensions fresh labels fall between the few that were learned.
 TEST(Gauge, InterpolatingAloneIsNotEnough) {
-  const DeviceBatch probe = noise_pairs(64);
-  const LabelSource labels{7, 64};
-  TransitionModel model = make_model(64, 128);
-  fit(model, probe, labels, 300);
-  const Gauge gauge = gauge_of(model, probe, labels.seed);
+  const Gauge gauge = gauge_of_fitted(64, 64, 128, 300);
   EXPECT_LT(gauge.training.pooled.fitted_ratio(), 1e-6);
   EXPECT_EQ(gauge.verdict(), "interpolating, too narrow") << gauge.in_words();
 }
 
 TEST(Gauge, WithoutLabelsNoiseCollapsesToTheMean) {
-  const DeviceBatch probe = noise_pairs(2000);
-  const LabelSource labels{7, 0};
-  TransitionModel model = make_model(0, 16);
-  fit(model, probe, labels, 200);
-  const Gauge gauge = gauge_of(model, probe, labels.seed);
+  const Gauge gauge = gauge_of_fitted(0, 2000, 16, 200);
   const GaugeReading& r = gauge.training.pooled;
   EXPECT_EQ(gauge.verdict(), "mean collapse") << gauge.in_words();
   EXPECT_EQ(r.spread, 0);
   EXPECT_NEAR(r.fitted, r.conditional, 1e-6);
 }
 
-// Of one step, with a variance of 1 and fresh = conditional + spread.
+// Makes a reading of one step, with a variance of 1 and fresh = conditional + spread.
 ProbeReading reading(double fitted, double spread, double conditional) {
   const GaugeReading r{fitted, conditional + spread, spread, conditional, 1};
   return {.pooled = r, .at_step = {r}};
@@ -195,7 +192,7 @@ TEST(Gauge, AllStepsOfShortTrajectoriesAndPairsOfLongOnes) {
   }
 }
 
-// Walks of one number, 6 states each, whose steps are drawn anew or stay what they were at first.
+// Writes walks of one number, 6 states each, whose steps are drawn anew or stay as they were first.
 TrajectoryReader write_walks(const TestFolder& folder, bool frozen) {
   TrajectoryInfo info;
   info.members = 300;

@@ -14,7 +14,7 @@ void collect_numbers(const json& object, const std::string& prefix,
   for (const auto& [key, value] : object.items()) {
     if (value.is_object()) collect_numbers(value, prefix + key + "/", out);
     if (value.is_number()) out.emplace_back(prefix + key, value.get<double>());
-    // Of a list the parts that say which step of a trajectory they are of: gauge/t3/spread.
+    // Takes the parts of a list that name their step of a trajectory: gauge/t3/spread.
     if (!value.is_array()) continue;
     for (json part : value) {
       if (!part.contains("t")) continue;
