@@ -80,6 +80,13 @@ endif()
 add_library(slift_hdf5 INTERFACE)
 target_include_directories(slift_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
 target_link_libraries(slift_hdf5 INTERFACE ${HDF5_C_LIBRARIES})
+# HDF5 2 asks its users for definitions, which the precompiled header must be made with, too.
+foreach(library ${HDF5_C_LIBRARIES})
+  if(TARGET ${library})
+    target_compile_definitions(slift_flags INTERFACE
+      $<TARGET_PROPERTY:${library},INTERFACE_COMPILE_DEFINITIONS>)
+  endif()
+endforeach()
 
 # FFTW in double and single precision; Eigen is headers only.
 add_library(slift_fftw INTERFACE)

@@ -15,8 +15,6 @@ endif()
 
 add_library(slift_flags INTERFACE)
 target_include_directories(slift_flags INTERFACE ${PROJECT_SOURCE_DIR}/src)
-# What HDF5 2 asks its users for: the precompiled header must be made with it, too.
-target_compile_definitions(slift_flags INTERFACE _FILE_OFFSET_BITS=64)
 # No contraction and no fast-math: results must not depend on the processor's instruction set.
 target_compile_options(slift_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:
   -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion
