@@ -237,8 +237,8 @@ TEST(Gauge, ProbesAreTransitionsOfTheFile) {
   }
 }
 
-// Of a model that has learned the mean, from a window of one state: errors of frozen steps are
-// alike all along, those of independent ones are not.
+// Errors of frozen steps are alike all along once the mean is learned; those of independent steps
+// are not.
 TEST(Gauge, ErrorsPersistWhereTheRandomnessIsFrozen) {
   for (const bool frozen : {false, true}) {
     const TestFolder folder;

@@ -48,10 +48,10 @@ class Trainer {
   Optimizer& optimizer() { return *optimizer_; }
   const BatchFeed& feed() const { return *feed_; }
 
-  // Of the weights that the model file gets, on training data and, if the config has validation, on
-  // validation data.
+  // Reads the gauge of the weights that the model file gets: on training data and, if the config
+  // has validation, on validation data.
   Gauge gauge();
-  // The loss on the gauge's training transitions.
+  // Returns the loss on the gauge's training transitions.
   double loss_of_probe();
 
   // Calls `use` while the model has its averaged weights.
