@@ -25,6 +25,7 @@ enum class Purpose : std::uint8_t {
   kTrainingNoise = 10,
   kTrajectoryLabel = 11,
   kMemberLabel = 12,
+  kScoredTrajectories = 13,
 };
 
 // One stream of components. `index` below 2^56.

@@ -61,6 +61,7 @@ class TransitionModel {
   void set_precision(const std::string& precision);
   const std::string& precision() const { return precision_; }
   at::Device device() const { return scales_.mean.device(); }
+  const Scales& scales() const { return scales_; }
   const ModelSpec& spec() const { return spec_; }
   const Method& method() const { return *method_; }
   // Null if the method needs no network; so may backbone() not be asked for then.

@@ -59,6 +59,19 @@ ConfigSchema TrainConfig::schema() {
   s.field("threads", &threads, Effect::kSpeed,
           "CPU threads, 0: OMP_NUM_THREADS or all cores; the same results", within(0, 4096));
 
+  s.section("score",
+            "A last stretch of training that also looks at rollouts, by their energy score");
+  s.field("from", &score.from, Effect::kResults, "share of the run after which it begins; 1: never",
+          within(0, 1));
+  s.field("weight", &score.weight, Effect::kResults, "of the score beside the regression",
+          above(0));
+  s.field("members", &score.members, Effect::kResults,
+          "rolled out in each step, from the beginning of training trajectories", within(2, 65536));
+  s.field("truths", &score.truths, Effect::kResults, "training trajectories they are compared with",
+          within(1, 65536));
+  s.field("steps", &score.steps, Effect::kResults, "of these rollouts; 0: whole trajectories",
+          at_least(0));
+
   s.section("validation", "Rollouts during training, compared with the truth");
   s.field("path", &validation_path, Effect::kSpeed, "trajectories not used for training");
   s.field("every", &validate_every, Effect::kSpeed, "steps between validations; 0: none",

@@ -10,6 +10,15 @@
 
 namespace slift {
 
+// A last stretch of training that looks at rollouts (training/rollout_score.h).
+struct ScoreConfig {
+  double from = 1;
+  double weight = 0.5;
+  std::int64_t members = 8;
+  std::int64_t truths = 64;
+  std::int64_t steps = 0;
+};
+
 struct TrainConfig {
   std::int64_t seed = 0;
 
@@ -45,6 +54,8 @@ struct TrainConfig {
   std::string device = "cpu";
   bool graph = true;
   std::int64_t threads = 0;
+
+  ScoreConfig score;
 
   // [validation]
   std::string validation_path;

@@ -261,6 +261,7 @@ class Run {
                  {"lr", trainer_.last_rate()},
                  {"gradient_norm", trainer_.last_gradient_norm()},
                  {"seconds", watch_->seconds()}};
+    if (const auto score = trainer_.last_score()) line["score"] = *score;
     if (gauges) line["gauge"] = to_json(trainer_.gauge());
     if (validates) {
       trainer_.with_averaged_weights([&](const TransitionModel& model) {

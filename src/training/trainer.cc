@@ -45,7 +45,9 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
       loss_(make_loss(config.loss)),
       last_loss_(at::zeros({}, at::TensorOptions(device_))),
       clock_(at::zeros({1}, at::TensorOptions(device_).dtype(at::kLong))),
-      graph_(device_) {
+      last_score_(at::zeros({}, at::TensorOptions(device_))),
+      graph_(device_),
+      scored_graph_(device_) {
   require(reader_.info().record.empty(),
           "{}: holds records (`slift rollout --no-states`), not states", config.path);
   const std::int64_t available = reader_.info().members;
@@ -66,7 +68,18 @@ Trainer::Trainer(const TrainConfig& config, Ranks& ranks)
   if (model_->network() != nullptr) {
     optimizer_ = std::make_unique<Optimizer>(model_->backbone().weights(), config);
   }
+  if (config.score.from < 1 && has_steps()) {
+    require(config.score.members % ranks.size() == 0,
+            "score.members = {} must be a multiple of the {} ranks", config.score.members,
+            ranks.size());
+    const std::int64_t megabytes = device_.is_cuda() ? config.device_mb : config.memory_mb;
+    score_.emplace(config, reader_, members, megabytes << 20, *model_);
+  }
   make_probes(members);
+}
+
+std::optional<double> Trainer::last_score() const {
+  return scored_ ? std::optional(last_score_.item<double>()) : std::nullopt;
 }
 
 void Trainer::make_probes(std::int64_t members) {
@@ -92,19 +105,24 @@ void Trainer::set_iteration(std::int64_t iteration) {
 const Tensor& Trainer::step(double phase, bool& stop) {
   const std::int64_t rows = config_.batch / ranks_.size();
   feed_->stage(iteration_ * config_.batch + ranks_.rank() * rows, rows, staged_);
+  // Clocks of ranks differ: all decide by the phase they have heard last, with the gradients.
+  const double decided = ranks_.connected() && config_.minutes > 0 ? phase_ : phase;
+  scored_ = score_ && decided >= config_.score.from;
   phase_ = phase;
+  if (scored_) score_->stage(iteration_);
   if (ranks_.connected()) {
-    compute_loss_and_gradients();
+    compute_loss_and_gradients(scored_);
     exchange(stop);
     prepare_update();
     update();
   } else {
     prepare_update();
     const auto body = [this] {
-      compute_loss_and_gradients();
+      compute_loss_and_gradients(scored_);
       update();
     };
-    config_.graph ? graph_.run(body) : body();
+    StepGraph& graph = scored_ ? scored_graph_ : graph_;
+    config_.graph ? graph.run(body) : body();
   }
   ++iteration_;
   return last_loss_;
@@ -121,30 +139,53 @@ void Trainer::update() {
   optimizer_->update();
 }
 
-void Trainer::compute_loss_and_gradients() {
+Tensor Trainer::add_gradients(std::int64_t rows,
+                              const std::function<Tensor(std::int64_t, std::int64_t)>& loss_of) {
+  if (device_.is_cpu()) {
+    return backward_in_shards(model_->backbone().weights().masters(), rows,
+                              rows_of_shard(rows, reader_.info().state_shape), loss_of);
+  }
+  const Tensor loss = loss_of(0, rows);
+  loss.backward();
+  return loss.detach();
+}
+
+void Trainer::compute_loss_and_gradients(bool scored) {
   const std::int64_t parts = config_.accumulate, rows = staged_.transition.size(0) / parts;
-  const auto loss_of = [&](std::int64_t first, std::int64_t count) {
-    const TrainingBatch batch = in_units_of_the_loss(feed_->assemble(staged_, first, count));
-    const Tensor loss = model_->method().loss(model_->network(), batch, loss_);
-    return parts > 1 ? loss / static_cast<double>(parts) : loss;
-  };
   Tensor total;
   for (std::int64_t part = 0; part < parts; ++part) {
     const std::int64_t begin = part * rows;
-    Tensor loss;
-    if (device_.is_cpu()) {
-      loss = backward_in_shards(
-          model_->backbone().weights().masters(), rows,
-          rows_of_shard(rows, reader_.info().state_shape),
-          [&](std::int64_t first, std::int64_t count) { return loss_of(begin + first, count); });
-    } else {
-      loss = loss_of(begin, rows);
-      loss.backward();
-    }
-    if (parts > 1) optimizer_->gather_gradients();
-    total = part == 0 ? loss.detach() : total + loss.detach();
+    const Tensor loss = add_gradients(rows, [&](std::int64_t first, std::int64_t count) {
+      const TrainingBatch batch =
+          in_units_of_the_loss(feed_->assemble(staged_, begin + first, count));
+      const Tensor of_rows = model_->method().loss(model_->network(), batch, loss_);
+      return parts > 1 ? of_rows / static_cast<double>(parts) : of_rows;
+    });
+    if (parts > 1 || scored) optimizer_->gather_gradients();
+    total = part == 0 ? loss : total + loss;
   }
   last_loss_.copy_(total);
+  if (scored) add_gradients_of_score();
+}
+
+void Trainer::add_gradients_of_score() {
+  // All ranks roll out all members, for the score is of all of them, and each follows its share.
+  const std::int64_t share = score_->members() / ranks_.size();
+  const ScoredSteps steps = score_->roll_out(ranks_.rank() * share, share);
+  last_score_.copy_(steps.score);
+  const std::int64_t rows = steps.window.size(0);
+  const std::int64_t at_once = std::max<std::int64_t>(1, config_.batch / config_.accumulate);
+  for (std::int64_t begin = 0; begin < rows; begin += at_once) {
+    const std::int64_t part = std::min(at_once, rows - begin);
+    // Of the mean of `part` rows and of all ranks: a sum, as the score's derivative is.
+    const auto gain = static_cast<double>(part * ranks_.size());
+    add_gradients(part, [&](std::int64_t first, std::int64_t count) {
+      const auto some = [&](const Tensor& x) { return x.narrow(0, begin + first, count); };
+      const Tensor next = model_->forward(some(steps.window), some(steps.numbers));
+      return (next * some(steps.pull)).sum() * (gain / static_cast<double>(count));
+    });
+    optimizer_->gather_gradients();
+  }
 }
 
 void Trainer::exchange(bool& stop) {

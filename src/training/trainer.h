@@ -21,6 +21,7 @@
 #include "training/gauge.h"
 #include "training/optimizer.h"
 #include "training/ranks.h"
+#include "training/rollout_score.h"
 
 namespace slift {
 
@@ -42,6 +43,8 @@ class Trainer {
   double last_gradient_norm() const { return optimizer_->gradient_norm(); }
   double last_rate() const { return rate_; }
   double last_phase() const { return phase_; }
+  // The energy score of the last step's rollouts, if it had any. Waits for the device.
+  std::optional<double> last_score() const;
   const TransitionModel& model() const { return *model_; }
   // Whether there is anything to step: a method without a network is trained by its fit() alone.
   bool has_steps() const { return optimizer_ != nullptr; }
@@ -60,8 +63,13 @@ class Trainer {
  private:
   void make_probes(std::int64_t members);
   TrainingBatch in_units_of_the_loss(const DeviceBatch& batch) const;
-  // Of the staged batch, by the parts that train.accumulate asks for.
-  void compute_loss_and_gradients();
+  // Of the staged batch, by the parts that train.accumulate asks for; `scored` adds what rollouts
+  // say.
+  void compute_loss_and_gradients(bool scored);
+  // Adds the gradients of the mean loss of `rows` rows; loss_of(first, count) is that of some.
+  Tensor add_gradients(std::int64_t rows,
+                       const std::function<Tensor(std::int64_t, std::int64_t)>& loss_of);
+  void add_gradients_of_score();
   // What a step does on the device, but for what ranks exchange.
   void update();
   // Averages gradients, loss and signals over all ranks.
@@ -80,7 +88,10 @@ class Trainer {
   StagedBatch staged_;  // with last_loss_ what changes from step to step, at fixed addresses
   Tensor last_loss_;
   Tensor clock_;  // [1] int64, the iteration as the device has it
-  StepGraph graph_;
+  Tensor last_score_;
+  StepGraph graph_, scored_graph_;  // of steps without and with rollouts
+  std::optional<RolloutScore> score_;
+  bool scored_ = false;  // whether the last step had rollouts
   GaugeProbe probe_;
   std::optional<GaugeProbe> held_out_probe_;
   std::int64_t iteration_ = 0;

@@ -228,6 +228,32 @@ TEST_F(TrainerTest, KilledAndResumedEndsWithTheSameBytes) {
   }
 }
 
+// Killed before the stretch that looks at rollouts, and in it.
+TEST_F(TrainerTest, RolloutsAreTheSameAfterAResume) {
+  config_.score = {.from = 0.5, .members = 4, .truths = 6};
+  train(config_, {run("whole")});
+  const std::vector<json> lines = metrics(run("whole"));
+  EXPECT_FALSE(lines.at(1).contains("score"));  // 10 of 21 steps
+  EXPECT_GT(lines.at(2).at("score").get<double>(), 0);
+  for (const char* last : {"step-00000016", "step-00000008"}) {
+    train(config_, {run(last)});
+    fs::remove(run(last) / "model.safetensors");
+    for (const auto& entry : fs::directory_iterator(run(last) / "checkpoints")) {
+      if (entry.path().filename().string() > last) fs::remove_all(entry.path());
+    }
+    train(config_, {run(last), /*resume=*/true});
+    EXPECT_TRUE(model_bytes(run(last)) == model_bytes(run("whole"))) << last;
+    EXPECT_EQ(metrics(run(last)), lines) << last;
+  }
+}
+
+TEST_F(TrainerTest, RolloutsThatCannotBeScoredAreRefused) {
+  config_.score.from = 0.5;
+  config_.score.steps = kStates;
+  EXPECT_TRUE(contains(error_of([&] { LoneTrainer refused(config_); }),
+                       "score.steps = 15: trajectories of " + config_.path + " have 14 steps"));
+}
+
 TEST_F(TrainerTest, ResumingAFinishedRunChangesNothing) {
   const double loss = train(config_, {run("a")}).loss;
   const std::string bytes = model_bytes(run("a"));

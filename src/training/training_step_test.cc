@@ -58,8 +58,8 @@ void expect_same_bits(const NamedTensors& a, const NamedTensors& b) {
   for (const auto& [name, tensor] : a) EXPECT_TRUE(at::equal(tensor, b.at(name))) << name;
 }
 
-// A device and a family of networks.
-class TrainingStep : public testing::TestWithParam<std::tuple<at::Device, std::string>> {
+// A device, a family of networks, and whether the second half of the run looks at rollouts.
+class TrainingStep : public testing::TestWithParam<std::tuple<at::Device, std::string, bool>> {
  protected:
   TrainingStep() : device_(resolve_device(device_name(std::get<0>(GetParam())))) {
     init_logging(/*quiet=*/true);
@@ -89,6 +89,10 @@ class TrainingStep : public testing::TestWithParam<std::tuple<at::Device, std::s
     config_.warmup = 3;
     config_.ema = 0.9;
     config_.batch = kRows;
+    if (!std::get<2>(GetParam())) return;
+    config_.score.from = 0.5;
+    config_.score.members = 4;
+    config_.score.truths = 5;
   }
 
   SteppingTrainer trainer() const { return SteppingTrainer(config_, device_); }
@@ -163,8 +167,9 @@ TEST_P(TrainingStep, PartsAddUpToTheBatch) {
   config_.accumulate = 2;
   SteppingTrainer parts = trainer();
   for (int i = 0; i < kStepsOfTest; ++i) {
-    const double loss = whole.step(0.2);
-    EXPECT_NEAR(parts.step(0.2), loss, 1e-5 * loss) << i;
+    const double phase = i < kStepsOfTest / 2 ? 0.2 : 0.7;
+    const double loss = whole.step(phase);
+    EXPECT_NEAR(parts.step(phase), loss, 1e-5 * loss) << i;
   }
   const NamedTensors state = parts.copied_state();
   for (const auto& [name, tensor] : whole.copied_state()) {
@@ -255,9 +260,10 @@ TEST_P(TrainingStep, ClippingBoundsTheGradient) {
 
 INSTANTIATE_TEST_SUITE_P(Devices, TrainingStep,
                          testing::Combine(testing::ValuesIn(test_devices()),
-                                          testing::Values("mlp", "unet")),
+                                          testing::Values("mlp", "unet"), testing::Bool()),
                          [](const auto& test) {
                            return std::get<1>(test.param) + "_" +
+                                  (std::get<2>(test.param) ? "rollouts_" : "") +
                                   device_name(std::get<0>(test.param));
                          });
 

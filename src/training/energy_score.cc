@@ -1,0 +1,88 @@
+#include "training/energy_score.h"
+
+#include <cmath>
+#include <vector>
+
+#include "core/parallel.h"
+#include "tensor/runtime.h"
+
+namespace slift {
+namespace {
+
+// Keeps derivatives finite where two states are the same.
+constexpr double kSquaredRounding = 1e-8;
+
+// Squared distances of all pairs: a [T, A, n], b [T, B, n] -> [T, A, B].
+Tensor squared_distances(const Tensor& a, const Tensor& b) {
+  const Tensor norms = a.square().sum(-1).unsqueeze(-1) + b.square().sum(-1).unsqueeze(-2);
+  return (norms - 2 * at::matmul(a, b.transpose(1, 2))).clamp_min(0);
+}
+
+// sum_j weight_ij (a_i - b_j), for all i.
+Tensor weighted_differences(const Tensor& weight, const Tensor& a, const Tensor& b) {
+  return weight.sum(-1).unsqueeze(-1) * a - at::matmul(weight, b);
+}
+
+// Calls body(first, count) for parts of T steps: on the CPU one at a time, on many threads.
+template <typename Body>
+void for_steps(const Tensor& like, const Body& body) {
+  const std::int64_t steps = like.size(0);
+  if (like.is_cuda()) return body(0, steps);
+  parallel_for(steps, [&](std::int64_t t) {
+    const torch::NoGradGuard no_grad;  // of this thread
+    const SerialMath serial;
+    body(t, 1);
+  });
+}
+
+}  // namespace
+
+EnergyScore energy_score(const Tensor& generated, const Tensor& truth, const Tensor& scale) {
+  const torch::NoGradGuard no_grad;
+  const SerialMath serial;  // sums between the parts, too
+  const std::int64_t steps = generated.size(0), members = generated.size(1), truths = truth.size(1),
+                     size = generated.size(2);
+  const Tensor unit = (scale * std::sqrt(static_cast<double>(size))).view({steps, 1, 1});
+  Tensor g = at::empty_like(generated), y = at::empty_like(truth);
+  Tensor to_truth = at::empty({steps, members, truths}, g.options());
+  Tensor to_members = at::empty({steps, members, members}, g.options());
+  for_steps(g, [&](std::int64_t t, std::int64_t count) {
+    const auto part = [&](const Tensor& x) { return x.narrow(0, t, count); };
+    // Around the mean of the truth, or squared distances would cancel.
+    const Tensor middle = part(truth).mean(1, /*keepdim=*/true);
+    part(g).copy_((part(generated) - middle) / part(unit));
+    part(y).copy_((part(truth) - middle) / part(unit));
+    part(to_truth).copy_(squared_distances(part(g), part(y)));
+    part(to_members).copy_(squared_distances(part(g), part(g)));
+  });
+
+  // Whole trajectories: the mean over the steps stands for the sum, so that their distances are as
+  // large as those of states.
+  const auto root = [](const Tensor& squared) { return (squared + kSquaredRounding).sqrt(); };
+  const Tensor paths_to_truth = root(to_truth.mean(0)), paths_to_members = root(to_members.mean(0));
+  const double pairs = static_cast<double>(members * truths);
+  const double own_pairs = static_cast<double>(members * (members - 1));
+  const Tensor others = 1 - at::eye(members, g.options());
+  const auto score = [&](const Tensor& truth_distance, const Tensor& member_distance) {
+    return truth_distance.sum() / pairs - (member_distance * others).sum() / (2 * own_pairs);
+  };
+  EnergyScore result{score(paths_to_truth, paths_to_members), at::empty_like(generated)};
+  const double n = static_cast<double>(steps);
+  Tensor of_steps = at::empty({steps}, g.options());
+  for_steps(g, [&](std::int64_t t, std::int64_t count) {
+    const auto part = [&](const Tensor& x) { return x.narrow(0, t, count); };
+    const Tensor d = root(part(to_truth)), own = root(part(to_members));
+    part(of_steps).copy_(d.sum({1, 2}) / pairs - (own * others).sum({1, 2}) / (2 * own_pairs));
+    const Tensor pull = (1 / d + 1 / paths_to_truth) / (n * pairs);
+    const Tensor push = (1 / own + 1 / paths_to_members) * others / (n * own_pairs);
+    const Tensor members_here = part(g), truths_here = part(y);
+    part(result.gradient)
+        .copy_((weighted_differences(pull, members_here, truths_here) -
+                weighted_differences(push, members_here, members_here)) /
+               part(unit));
+  });
+  result.value += of_steps.mean();
+  return result;
+}
+
+}  // namespace slift
