@@ -62,19 +62,30 @@ class RanksTest : public CliTest {
 TEST_F(RanksTest, TwoRanksTrainTheModelOfOne) {
   ASSERT_NE(rank_backends().find("Gloo"), std::string::npos)
       << "libgloo-dev was not there when this was built";
-  const auto one = run_slift({"train", path("small.toml"), "-o", path("one"), "-q", "--set",
-                              "train.iterations=50", "--set", "optim.warmup=5"});
-  ASSERT_EQ(one.exit_code, 0) << one.err;
-  const auto two =
-      train_on_two({"-o", path("two"), "--set", "train.iterations=50", "--set", "optim.warmup=5"});
-  for (const ProcessResult& rank : two) ASSERT_EQ(rank.exit_code, 0) << rank.err;
-  EXPECT_NE(two[0].out, "");
-  EXPECT_EQ(two[1].out, "") << "the leading rank speaks for all";
-  const double difference =
-      largest_difference(path("one/model.safetensors"), path("two/model.safetensors"));
-  EXPECT_LT(difference, 1e-5);
-  // The trained weights are not the initial ones: the comparison means something.
-  EXPECT_GT(largest_difference(path("one/model.safetensors"), path("run/model.safetensors")), 1e-3);
+  // By regression alone, and with a second half that looks at rollouts.
+  for (const std::string from : {"1", "0.5"}) {
+    const std::vector<std::string> settings = {
+        "--set", "train.iterations=50", "--set", "optim.warmup=5", "--set", "score.from=" + from};
+    std::vector<std::string> alone = {"train", path("small.toml"), "-o", path("one" + from), "-q"};
+    alone.insert(alone.end(), settings.begin(), settings.end());
+    const auto one = run_slift(alone);
+    ASSERT_EQ(one.exit_code, 0) << one.err;
+    std::vector<std::string> shared = {"-o", path("two" + from)};
+    shared.insert(shared.end(), settings.begin(), settings.end());
+    const auto two = train_on_two(shared);
+    for (const ProcessResult& rank : two) ASSERT_EQ(rank.exit_code, 0) << rank.err;
+    EXPECT_NE(two[0].out, "");
+    EXPECT_EQ(two[1].out, "") << "the leading rank speaks for all";
+    EXPECT_LT(largest_difference(path("one" + from + "/model.safetensors"),
+                                 path("two" + from + "/model.safetensors")),
+              1e-5);
+  }
+  // The trained weights are neither the initial ones nor each other: the comparisons mean
+  // something.
+  EXPECT_GT(largest_difference(path("one1/model.safetensors"), path("run/model.safetensors")),
+            1e-3);
+  EXPECT_GT(largest_difference(path("one1/model.safetensors"), path("one0.5/model.safetensors")),
+            1e-3);
 }
 
 TEST_F(RanksTest, AKilledRankStopsTheOthersAndTheRunResumes) {
