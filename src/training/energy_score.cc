@@ -23,6 +23,26 @@ Tensor weighted_differences(const Tensor& weight, const Tensor& a, const Tensor&
   return weight.sum(-1).unsqueeze(-1) * a - at::matmul(weight, b);
 }
 
+// CRPS of each component alone: g [T, G, n] and y [T, Y, n] -> [T], and the derivative by g.
+struct ComponentScore {
+  Tensor value, gradient;
+};
+
+ComponentScore score_components(const Tensor& g, const Tensor& y) {
+  const std::int64_t members = g.size(1);
+  Tensor value = at::zeros({g.size(0)}, g.options());
+  const Tensor gradient = at::empty_like(g);
+  const double own_pairs = static_cast<double>(members * (members - 1));
+  for (std::int64_t i = 0; i < members; ++i) {
+    const Tensor own = g.narrow(1, i, 1), to_truth = own - y, to_members = own - g;
+    value += to_truth.abs().mean({1, 2}) / static_cast<double>(members) -
+             to_members.abs().sum(1).mean(1) / (2 * own_pairs);
+    gradient.select(1, i).copy_((to_truth.sign().mean(1) / static_cast<double>(members) -
+                                 to_members.sign().sum(1) / own_pairs));
+  }
+  return {value, gradient};
+}
+
 // Calls body(first, count) for parts of T steps: on the CPU one at a time, on many threads.
 template <typename Body>
 void for_steps(const Tensor& like, const Body& body) {
@@ -72,13 +92,18 @@ EnergyScore energy_score(const Tensor& generated, const Tensor& truth, const Ten
   for_steps(g, [&](std::int64_t t, std::int64_t count) {
     const auto part = [&](const Tensor& x) { return x.narrow(0, t, count); };
     const Tensor d = root(part(to_truth)), own = root(part(to_members));
-    part(of_steps).copy_(d.sum({1, 2}) / pairs - (own * others).sum({1, 2}) / (2 * own_pairs));
+    const Tensor members_here = part(g), truths_here = part(y);
+    // Around 0 in units whose root mean square over a state is 1.
+    const double cells = static_cast<double>(size);
+    const ComponentScore alone = score_components(members_here, truths_here);
+    part(of_steps).copy_(d.sum({1, 2}) / pairs - (own * others).sum({1, 2}) / (2 * own_pairs) +
+                         alone.value * std::sqrt(cells));
     const Tensor pull = (1 / d + 1 / paths_to_truth) / (n * pairs);
     const Tensor push = (1 / own + 1 / paths_to_members) * others / (n * own_pairs);
-    const Tensor members_here = part(g), truths_here = part(y);
     part(result.gradient)
         .copy_((weighted_differences(pull, members_here, truths_here) -
-                weighted_differences(push, members_here, members_here)) /
+                weighted_differences(push, members_here, members_here) +
+                alone.gradient / (n * std::sqrt(cells))) /
                part(unit));
   });
   result.value += of_steps.mean();

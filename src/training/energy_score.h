@@ -3,9 +3,11 @@
 //
 // Of an ensemble g_1 .. g_G and truths y_1 .. y_Y it is
 //   mean_ij |g_i - y_j| - 1/2 mean_(i /= k) |g_i - g_k|,
-// least in expectation where both have one law. Here it is taken of the states of each step, as a
-// mean over the steps, and of whole trajectories, so that steps must fit together, too; the sum of
-// both is the score.
+// least in expectation where both have one law. Here it is taken three times: of the states of each
+// step; of whole trajectories, so that steps must fit together; and of each component or cell
+// alone, where it is the CRPS and sees what is small beside the whole, such as noise in a region at
+// rest. The first and the last are means over steps and components; the sum of the three is the
+// score.
 #pragma once
 
 #include "tensor/torch_compat.h"

@@ -27,10 +27,11 @@ Tensor score_by_definition(const Tensor& generated, const Tensor& truth, const T
   const auto squared = [&](const Tensor& a, const Tensor& b) {  // at each step
     return ((a - b).square().mean(-1) / scale.square());
   };
-  // Of a pair: the mean distance of its states, and the distance of its trajectories.
+  // Of a pair: the mean distance of its states, that of its trajectories, and that of components.
   const auto distance = [&](const Tensor& a, const Tensor& b) {
     const Tensor d = squared(a, b) + 1e-8;
-    return d.sqrt().mean() + d.mean().sqrt();
+    const Tensor components = (a - b).abs().mean(-1) / scale;
+    return d.sqrt().mean() + d.mean().sqrt() + components.mean();
   };
   Tensor sum = at::zeros({}, at::kDouble);
   for (std::int64_t i = 0; i < kMembers; ++i) {
