@@ -17,10 +17,25 @@ export XDG_CACHE_HOME=$work/cache
 "$old" simulate wave --set grid=64 --set stored_grid=32 --set stored=17 --set inner_dt=0.016 \
   --members 256 --seed 1 --out "$work/wave.h5" --quiet >"$work/output"
 
+cat >"$work/waves.toml" <<'TOML'
+[lifting]
+dimension = 16
+
+[net]
+kind = "unet"
+window = 3
+widths = [64, 128]
+padding = "circular"
+label_width = 64
+
+[train]
+batch = 32
+checkpoint_every = 500
+TOML
+
 train() {  # NAME PROGRAM
-  "$2" train configs/wave-tiny.toml --device cuda --quiet --out "$work/$1" \
-    --set "data.path=$work/wave.h5" --set validation.every=0 --set net.widths=[64,128] \
-    --set train.precision=bf16 --set train.iterations=200 >"$work/output"
+  "$2" train "$work/waves.toml" --device cuda --quiet --out "$work/$1" \
+    --set "data.path=$work/wave.h5" --set train.precision=bf16 --set train.iterations=200 >"$work/output"
 }
 train old "$old"
 train new "$new"
