@@ -30,6 +30,7 @@ int main(int argc, char** argv) {
   TrainConfig config;
   config.schema().apply_file(argv[1]);
   config.path = data.string();
+  config.score.from = 1;  // rollouts would hide what data cost
 
   Ranks alone{RankInfo{}, at::kCPU};
   const auto trainer = [&](std::int64_t memory_mb) {

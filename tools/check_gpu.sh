@@ -49,7 +49,7 @@ train() {
   shift
   for setting in "$@"; do settings+=(--set "$setting"); done
   $slift train configs/wave-tiny.toml --device cuda --quiet --out "$work/$name" \
-    --set "data.path=$work/wave.h5" --set validation.every=0 --set net.widths=[64,128] \
+    --set "data.path=$work/wave.h5" --set validation.every=0 --set net.widths=[64,128] --set score.from=1 \
     "${settings[@]}"
 }
 

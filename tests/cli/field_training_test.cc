@@ -34,9 +34,10 @@ class FieldTrainingTest : public CliTest {
 };
 
 TEST_F(FieldTrainingTest, InterpolatesThirtyTwoTransitions) {
-  const auto result = run_slift(train(path("wave.h5"), path("fitted"),
-                                      {"data.members=2", "train.iterations=400", "optim.lr=3e-3",
-                                       "optim.weight_decay=0", "optim.warmup=20"}));
+  const auto result = run_slift(
+      train(path("wave.h5"), path("fitted"),
+            {"data.members=2", "train.iterations=400", "optim.lr=3e-3", "optim.weight_decay=0",
+             "optim.warmup=20", "score.from=1", "lifting.persistent=0", "train.loss=l2"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_LT(result.seconds, 60);
   const auto told = nlohmann::json::parse(result.out);
@@ -71,8 +72,9 @@ TEST_F(FieldTrainingTest, ShuffledPairsWithoutLabelsCollapseToTheMean) {
   writer.write(0, info.members, shuffled);
   writer.commit();
 
-  const auto result = run_slift(train(path("shuffled.h5"), path("collapsed"),
-                                      {"lifting.dimension=0", "train.iterations=100"}));
+  const auto result = run_slift(train(
+      path("shuffled.h5"), path("collapsed"),
+      {"lifting.dimension=0", "lifting.persistent=0", "score.from=1", "train.iterations=100"}));
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto told = nlohmann::json::parse(result.out);
   EXPECT_EQ(told.at("gauge"), "mean collapse") << result.out;
@@ -81,7 +83,8 @@ TEST_F(FieldTrainingTest, ShuffledPairsWithoutLabelsCollapseToTheMean) {
 
 TEST_F(FieldTrainingTest, KilledAndResumedGivesTheSameModel) {
   const std::vector<std::string> settings = {"train.iterations=120", "train.checkpoint_every=10",
-                                             "train.batch=16", "train.gauge_every=50"};
+                                             "train.batch=16", "train.gauge_every=50",
+                                             "score.members=2"};
   const auto whole = run_slift(train(path("wave.h5"), path("whole-field"), settings));
   ASSERT_EQ(whole.exit_code, 0) << whole.err;
   auto resume = train(path("wave.h5"), path("parts-field"), settings);
