@@ -1,4 +1,4 @@
-// Configs that are part of the program, so that it needs no files beside it.
+// Files that are part of the program, so that it needs none beside it.
 #pragma once
 
 #include <string_view>
@@ -6,5 +6,6 @@
 namespace slift::assets {
 
 extern const std::string_view duffing_small_toml;  // configs/duffing-small.toml
+extern const std::string_view wave_tiny_model;     // models/wave-tiny.safetensors
 
 }  // namespace slift::assets

@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::int64_t kTrainMembers = 1024;
 constexpr std::int64_t kMembers = 4096;  // of the ensembles and of each half of the truth
+constexpr std::int64_t kWaves = 256,
+                       kWaveStates = 17;  // the same; states as the model learned them
 
 TrainConfig demo_config(const fs::path& data, const std::string& device) {
   TrainConfig config;
@@ -43,6 +45,31 @@ double train_and_evaluate(const fs::path& run, const TrainConfig& config,
   write_file_atomically(run / "evaluation.json", evaluation.to_json().dump(2) + "\n");
   *floor = evaluation.headline().floor;
   return evaluation.headline().value;
+}
+
+// Everything of the waves' part, below `folder`.
+void show_waves(const fs::path& folder, const std::string& device, DemoResult& result) {
+  const auto system = make_system("wave");
+  system->schema().apply_json(
+      {{"grid", 64}, {"stored_grid", 32}, {"stored", kWaveStates}, {"inner_dt", 0.016}},
+      "the demo's waves");
+  const fs::path test_data = folder / "test.h5";
+  spdlog::info("simulating {} waves that the model has not seen", 2 * kWaves);
+  simulate_to_file(*system, {.members = 2 * kWaves, .seed = 3}, test_data);
+  const TrajectoryReader truth(test_data);
+  write_file_atomically(folder / "model.safetensors", assets::wave_tiny_model);
+  TransitionModel model = load_model(folder / "model.safetensors");
+  model.to(resolve_device(device));
+  RolloutOptions options;
+  options.members = kWaves;
+  options.steps = kWaveStates - 1;
+  roll_out_to_file(model, truth, options, folder / "rollout.h5");
+  const Evaluation evaluation = evaluate(TrajectoryReader(folder / "rollout.h5"), truth, {});
+  write_file_atomically(folder / "evaluation.json", evaluation.to_json().dump(2) + "\n");
+  result.waves = {*evaluation.find("W2", "mean |x|"), *evaluation.find("W2 of crossing times"),
+                  *evaluation.find("log10 spectrum")};
+  result.wave_report = folder / "report.html";
+  write_report({{"waves", folder}}, result.wave_report);
 }
 
 }  // namespace
@@ -70,6 +97,7 @@ DemoResult run_demo(const fs::path& folder, const std::string& device) {
   result.report = folder / "report.html";
   write_report({{"lifted", folder / "lifted"}, {"deterministic", folder / "deterministic"}},
                result.report);
+  show_waves(folder / "waves", device, result);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;
 }

@@ -1,9 +1,13 @@
 // The whole of slift in two minutes on two cores: Duffing data, a lifted model and its
-// deterministic baseline, ensembles, evaluation, report.
+// deterministic baseline, ensembles, evaluation, report. And an ensemble of waves, by a model that
+// comes with the program: learning that one takes longer (models/README.md).
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
+
+#include "metrics/scoring.h"
 
 namespace slift {
 
@@ -13,6 +17,8 @@ struct DemoResult {
   double lifted = 0;         // the same, lifted model against truth
   double deterministic = 0;  // the same, label dimension 0
   std::filesystem::path report;
+  std::vector<Score> waves;  // WIM, WCT and the distance of spectra
+  std::filesystem::path wave_report;
 };
 
 // Writes everything below `folder`, replacing an earlier demo there. The numbers depend on the
