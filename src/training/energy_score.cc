@@ -68,7 +68,7 @@ EnergyScore energy_score(const Tensor& generated, const Tensor& truth, const Ten
   Tensor to_members = at::empty({steps, members, members}, g.options());
   for_steps(g, [&](std::int64_t t, std::int64_t count) {
     const auto part = [&](const Tensor& x) { return x.narrow(0, t, count); };
-    // Around the mean of the truth, or squared distances would cancel.
+    // Subtracts the mean of the truth, or squared distances would cancel.
     const Tensor middle = part(truth).mean(1, /*keepdim=*/true);
     part(g).copy_((part(generated) - middle) / part(unit));
     part(y).copy_((part(truth) - middle) / part(unit));
@@ -76,8 +76,8 @@ EnergyScore energy_score(const Tensor& generated, const Tensor& truth, const Ten
     part(to_members).copy_(squared_distances(part(g), part(g)));
   });
 
-  // Whole trajectories: the mean over the steps stands for the sum, so that their distances are as
-  // large as those of states.
+  // Takes the mean over steps for whole trajectories, too, so that their distances are as large as
+  // those of states.
   const auto root = [](const Tensor& squared) { return (squared + kSquaredRounding).sqrt(); };
   const Tensor paths_to_truth = root(to_truth.mean(0)), paths_to_members = root(to_members.mean(0));
   const double pairs = static_cast<double>(members * truths);
@@ -93,7 +93,7 @@ EnergyScore energy_score(const Tensor& generated, const Tensor& truth, const Ten
     const auto part = [&](const Tensor& x) { return x.narrow(0, t, count); };
     const Tensor d = root(part(to_truth)), own = root(part(to_members));
     const Tensor members_here = part(g), truths_here = part(y);
-    // Around 0 in units whose root mean square over a state is 1.
+    // Brings components from units of a state's length to those of its root mean square.
     const double cells = static_cast<double>(size);
     const ComponentScore alone = score_components(members_here, truths_here);
     part(of_steps).copy_(d.sum({1, 2}) / pairs - (own * others).sum({1, 2}) / (2 * own_pairs) +

@@ -1,7 +1,7 @@
 // The energy score (Gneiting and Raftery 2007) of generated trajectories, and which way each state
 // should move to lower it.
 //
-// Of an ensemble g_1 .. g_G and truths y_1 .. y_Y it is
+// For an ensemble g_1 .. g_G and truths y_1 .. y_Y it is
 //   mean_ij |g_i - y_j| - 1/2 mean_(i /= k) |g_i - g_k|,
 // least in expectation where both have one law. Here it is taken three times: of the states of each
 // step; of whole trajectories, so that steps must fit together; and of each component or cell

@@ -27,7 +27,7 @@ Tensor score_by_definition(const Tensor& generated, const Tensor& truth, const T
   const auto squared = [&](const Tensor& a, const Tensor& b) {  // at each step
     return ((a - b).square().mean(-1) / scale.square());
   };
-  // Of a pair: the mean distance of its states, that of its trajectories, and that of components.
+  // Adds up the mean distance of states, that of trajectories and that of components.
   const auto distance = [&](const Tensor& a, const Tensor& b) {
     const Tensor d = squared(a, b) + 1e-8;
     const Tensor components = (a - b).abs().mean(-1) / scale;

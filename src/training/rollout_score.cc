@@ -15,11 +15,11 @@
 namespace slift {
 namespace {
 
-// Members of rollouts and of the gauge have smaller numbers: none of them meets a label again.
+// Keeps these members apart from those of rollouts and of the gauge: none meets a label again.
 constexpr std::int64_t kFirstMember = std::int64_t{1} << 48;
-// Of the largest spread: where trajectories hardly differ, differences are measured in this much.
+// Measures differences in this share of the largest spread where trajectories hardly differ.
 constexpr double kLeastSpread = 1e-3;
-// In standard deviations of the states: a spread that may be rounding.
+// Takes a spread for rounding, in standard deviations of the states.
 constexpr double kRounding = 1e-6;
 
 // `count` trajectories spread over the first `members`, their states 0 .. states-1.
@@ -31,7 +31,7 @@ Tensor read_trajectories(const TrajectoryReader& reader, std::int64_t members, s
   const Tensor whole = at::empty(shape, at::kFloat);
   shape[0] = states;
   shape.insert(shape.begin(), count);
-  const Tensor kept = at::empty(shape, at::kFloat);
+  Tensor kept = at::empty(shape, at::kFloat);
   for (std::int64_t i = 0; i < count; ++i) {
     reader.read(i * members / count, 1,
                 {whole.data_ptr<float>(), static_cast<std::size_t>(whole.numel())});
@@ -105,7 +105,7 @@ void RolloutScore::stage(std::int64_t iteration) {
 
 void RolloutScore::roll_out_rows(const Tensor& start, std::int64_t first, std::int64_t count,
                                  const Tensor& path, const Tensor& numbers) const {
-  // With gradients on, though none is taken: without them a network may use forms of its weights
+  // Leaves gradients on, though none is taken: without them a network may use forms of its weights
   // that a recorded step does not renew.
   const at::AutoGradMode gradients(true);
   const Tensor ids = ids_.narrow(0, first, count);
@@ -142,7 +142,7 @@ ScoredSteps RolloutScore::roll_out(std::int64_t first, std::int64_t count) const
 
   const torch::NoGradGuard no_grad;
   const Tensor truth = trajectories_.index_select(0, chosen_.narrow(0, members_, truths_));
-  // Channels in their own units.
+  // Scales channels to their own units.
   const Tensor std = model_.scales().std;
   const auto in_rows = [&](const Tensor& states) { return (states / std).flatten(2).contiguous(); };
   const EnergyScore score = energy_score(in_rows(path), in_rows(truth.transpose(0, 1)), scale_);
@@ -164,7 +164,7 @@ ScoredSteps RolloutScore::roll_out(std::int64_t first, std::int64_t count) const
   result.window = by_member(at::stack(windows));
   result.numbers = by_member(numbers.narrow(1, first, count));
   const Tensor pull = score.gradient.view_as(path) * (weight_ / std);
-  // A rollout that left all bounds says nothing.
+  // Ignores a rollout that left all bounds.
   result.pull =
       at::nan_to_num(by_member(pull.narrow(0, 1, steps_).narrow(1, first, count)), 0, 0, 0);
   return result;

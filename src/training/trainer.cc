@@ -105,7 +105,7 @@ void Trainer::set_iteration(std::int64_t iteration) {
 const Tensor& Trainer::step(double phase, bool& stop) {
   const std::int64_t rows = config_.batch / ranks_.size();
   feed_->stage(iteration_ * config_.batch + ranks_.rank() * rows, rows, staged_);
-  // Clocks of ranks differ: all decide by the phase they have heard last, with the gradients.
+  // Takes the phase that came with the last gradients, for clocks of ranks differ.
   const double decided = ranks_.connected() && config_.minutes > 0 ? phase_ : phase;
   scored_ = score_ && decided >= config_.score.from;
   phase_ = phase;
@@ -169,7 +169,7 @@ void Trainer::compute_loss_and_gradients(bool scored) {
 }
 
 void Trainer::add_gradients_of_score() {
-  // All ranks roll out all members, for the score is of all of them, and each follows its share.
+  // Rolls all members out on all ranks, for the score is of all of them; each follows its share.
   const std::int64_t share = score_->members() / ranks_.size();
   const ScoredSteps steps = score_->roll_out(ranks_.rank() * share, share);
   last_score_.copy_(steps.score);
@@ -177,7 +177,7 @@ void Trainer::add_gradients_of_score() {
   const std::int64_t at_once = std::max<std::int64_t>(1, config_.batch / config_.accumulate);
   for (std::int64_t begin = 0; begin < rows; begin += at_once) {
     const std::int64_t part = std::min(at_once, rows - begin);
-    // Of the mean of `part` rows and of all ranks: a sum, as the score's derivative is.
+    // Undoes the means over these rows and over ranks: the score's derivative is a sum.
     const auto gain = static_cast<double>(part * ranks_.size());
     add_gradients(part, [&](std::int64_t first, std::int64_t count) {
       const auto some = [&](const Tensor& x) { return x.narrow(0, begin + first, count); };

@@ -17,8 +17,7 @@ void PrintTo(const FrozenCase& of, std::ostream* out) { *out << of.system; }
 
 class FrozenTest : public CliTest, public ::testing::WithParamInterface<FrozenCase> {};
 
-// Forced by noise of its own at each step, Duffing is not; waves and floods in media that stay what
-// they are, are.
+// Duffing has noise of its own at each step; the media of waves and floods stay what they are.
 TEST_P(FrozenTest, TrainingAdvisesLabelsThatPersistWhereTheyHelp) {
   const FrozenCase& of = GetParam();
   const std::string data = path(of.system + "-frozen.h5");

@@ -8,7 +8,7 @@ namespace {
 
 class ShippedModelTest : public CliTest {};
 
-// Of few members, so that the bounds are those of a broken model and not of models/README.md.
+// Takes few members, so the bounds are those of a broken model and not of models/README.md.
 TEST_F(ShippedModelTest, RollsOutWavesLikeTrueOnes) {
   ASSERT_EQ(run_slift({"simulate", "wave", "-m", "128", "-s", "9", "-q", "-o", path("waves.h5"),
                        "--set", "grid=64", "--set", "stored_grid=32", "--set", "stored=17", "--set",
