@@ -258,5 +258,27 @@ TEST(Gauge, ErrorsPersistWhereTheRandomnessIsFrozen) {
   }
 }
 
+// Trajectories whose errors are always large, but of a new sign at each step, are not frozen; and
+// the pooled variance is that of all targets around one mean.
+TEST(Gauge, LargeErrorsAreNotFrozenOnes) {
+  constexpr std::int64_t kRows = 200;
+  GaugeProbe probe{.steps = {0, 1}, .transitions = {}};
+  const Tensor size = at::ones({kRows, 1});
+  size.narrow(0, 0, kRows / 4).fill_(20);
+  std::vector<Tensor> targets;
+  for (std::uint32_t t = 0; t < 2; ++t) {
+    const Tensor noise = at::empty({kRows, 1});
+    fill_normal({5, Purpose::kSystemNoise, 0, t}, {noise.data_ptr<float>(), kRows});
+    const auto step = static_cast<std::int64_t>(t);
+    targets.push_back(noise * size + 30.0 * static_cast<double>(t));
+    probe.transitions.push_back(
+        {at::zeros({kRows, 1, 1}), targets.back(), at::arange(kRows, at::kLong) * 2 + step});
+  }
+  const ProbeReading reading = read_gauge(make_model(0, 16), probe, nullptr, 1).training;
+  EXPECT_LT(std::abs(reading.residual_correlation), 0.1);
+  const double variance = at::cat(targets).var(/*unbiased=*/false).item<double>();
+  EXPECT_NEAR(reading.pooled.variance, variance, 1e-3 * variance);
+}
+
 }  // namespace
 }  // namespace slift

@@ -21,10 +21,11 @@ class EvaluateCliTest : public CliTest {
                     .exit_code,
                 0);
     }
-    const auto trained = run_slift(
-        {"train", SLIFT_SOURCE_DIR "/configs/wave-tiny.toml", "--data", path("wave1.h5"), "-o",
-         path("wave-run"), "--set", "train.iterations=30", "--set", "score.from=1", "--set",
-         "net.widths=[8,16]", "--set", "net.label_width=16", "--set", "validation.every=0", "-q"});
+    const std::string config = SLIFT_SOURCE_DIR "/configs/wave-tiny.toml";
+    const auto trained =
+        run_slift({"train", config, "--data", path("wave1.h5"), "-o", path("wave-run"), "--set",
+                   "train.iterations=30", "--set", "score.from=1", "--set", "net.widths=[8,16]",
+                   "--set", "net.label_width=16", "--set", "validation.every=0", "-q"});
     ASSERT_EQ(trained.exit_code, 0) << trained.err;
     write("border.toml",
           "[[quantity]]\nname = \"top\"\nreduce = \"mean\"\nrows = [0, 4]\n"

@@ -43,7 +43,8 @@ TEST_P(FrozenTest, TrainingAdvisesLabelsThatPersistWhereTheyHelp) {
   }
 }
 
-const std::vector<std::string> kField = {SLIFT_SOURCE_DIR "/configs/wave-tiny.toml",
+const std::string kConfigs = SLIFT_SOURCE_DIR "/configs/";
+const std::vector<std::string> kField = {kConfigs + "wave-tiny.toml",
                                          "--set",
                                          "lifting.persistent=0",
                                          "--set",
@@ -61,8 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
     Systems, FrozenTest,
     ::testing::Values(FrozenCase{"duffing",
                                  {"-m", "256"},
-                                 {SLIFT_SOURCE_DIR "/configs/duffing-small.toml", "--set",
-                                  "train.iterations=600"},
+                                 {kConfigs + "duffing-small.toml", "--set", "train.iterations=600"},
                                  false},
                       FrozenCase{"wave",
                                  {"-m", "64", "--set", "grid=32", "--set", "stored_grid=16",

@@ -15,9 +15,9 @@ TEST_F(ShippedModelTest, RollsOutWavesLikeTrueOnes) {
                        "inner_dt=0.016"})
                 .exit_code,
             0);
-  const auto rollout =
-      run_slift({"rollout", SLIFT_SOURCE_DIR "/models/wave-tiny.safetensors", "--init",
-                 path("waves.h5"), "-m", "64", "-q", "-o", path("waves-rollout.h5")});
+  const std::string model = SLIFT_SOURCE_DIR "/models/wave-tiny.safetensors";
+  const auto rollout = run_slift({"rollout", model, "--init", path("waves.h5"), "-m", "64", "-q",
+                                  "-o", path("waves-rollout.h5")});
   ASSERT_EQ(rollout.exit_code, 0) << rollout.err;
   const auto judged = run_slift({"evaluate", path("waves-rollout.h5"), "--truth", path("waves.h5"),
                                  "--json", "-q", "-o", path("waves.json")});
