@@ -261,20 +261,30 @@ TEST(Gauge, ErrorsPersistWhereTheRandomnessIsFrozen) {
 // Trajectories whose errors are always large, but of a new sign at each step, are not frozen; and
 // the pooled variance is that of all targets around one mean.
 TEST(Gauge, LargeErrorsAreNotFrozenOnes) {
-  constexpr std::int64_t kRows = 200;
+  constexpr std::int64_t kRows = 200, kSize = 50;
+  ModelSpec spec;
+  spec.net.width = 16;
+  spec.net.layers = 2;
+  spec.net.output = "direct";
+  spec.state_shape = {kSize};
+  spec.method.lifting.dimension = 0;
+  const std::vector<float> zeros(kSize, 0), ones(kSize, 1);
+  spec.normaliser = {zeros, ones, ones};
+  TransitionModel model(spec);
+  model.backbone().initialise(1);
   GaugeProbe probe{.steps = {0, 1}, .transitions = {}};
   const Tensor size = at::ones({kRows, 1});
   size.narrow(0, 0, kRows / 4).fill_(20);
   std::vector<Tensor> targets;
   for (std::uint32_t t = 0; t < 2; ++t) {
-    const Tensor noise = at::empty({kRows, 1});
-    fill_normal({5, Purpose::kSystemNoise, 0, t}, {noise.data_ptr<float>(), kRows});
+    const Tensor noise = at::empty({kRows, kSize});
+    fill_normal({5, Purpose::kSystemNoise, 0, t}, {noise.data_ptr<float>(), kRows * kSize});
     const auto step = static_cast<std::int64_t>(t);
     targets.push_back(noise * size + 30.0 * static_cast<double>(t));
     probe.transitions.push_back(
-        {at::zeros({kRows, 1, 1}), targets.back(), at::arange(kRows, at::kLong) * 2 + step});
+        {at::zeros({kRows, 1, kSize}), targets.back(), at::arange(kRows, at::kLong) * 2 + step});
   }
-  const ProbeReading reading = read_gauge(make_model(0, 16), probe, nullptr, 1).training;
+  const ProbeReading reading = read_gauge(model, probe, nullptr, 1).training;
   EXPECT_LT(std::abs(reading.residual_correlation), 0.1);
   const double variance = at::cat(targets).var(/*unbiased=*/false).item<double>();
   EXPECT_NEAR(reading.pooled.variance, variance, 1e-3 * variance);
